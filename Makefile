@@ -1,0 +1,39 @@
+# kosbert: `make study` shows the main job, `make test` checks everything; both set themselves up.
+SHELL := bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := dev
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.installed  ## create .venv with the tested versions
+
+# Installs again only when the requirements change. The constraints keep torch at the tested version.
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kosbert needs Python 3.11 or newer: run make PYTHON=python3.11 setup")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --constraint constraints.txt
+	@touch $@
+
+study: setup  ## run the main job on the sample set, offline, and write its report
+	$(BIN)/kosbert study baselines
+
+test: setup  ## run all tests
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+lint: setup  ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## run the benchmarks (minutes)
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove what the commands above made
+	rm -rf .venv build dist studies .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup study test lint bench clean

@@ -1,0 +1,98 @@
+"""Time and peak memory of the leakage check at the size of KorNLI against KorSTS: 950,000 rows against 9,000.
+
+    KOSBERT_DATA=/path/to/data python benchmarks/leakage.py    # real sentences: corpus/*.txt.gz against korsts/
+    python benchmarks/leakage.py                               # random Hangul, with 1% planted near duplicates
+
+Options: --rows, --against, --near, and --swap to hold the large side in memory instead of the small one.
+"""
+
+import argparse
+import csv
+import gzip
+import itertools
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kosbert.data.leakage import overlap
+from kosbert.data.records import LabelledPair
+
+
+def corpus_pairs(folder: Path) -> Iterator[LabelledPair]:
+    """Pair every line with the next one: 1.6 million lines are 1.6 million sentences in about as many rows."""
+    for path in sorted(folder.glob("*.txt.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for first, second in itertools.pairwise(lines):
+                yield LabelledPair(first.rstrip("\n"), second.rstrip("\n"), "")
+
+
+def korsts_pairs(folder: Path) -> Iterator[LabelledPair]:
+    for split in ("train", "dev", "test"):
+        with (folder / f"sts-{split}.tsv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                yield LabelledPair(row["sentence1"], row["sentence2"], "")
+
+
+def random_pairs(seed: int, known: list[str]) -> Iterator[LabelledPair]:
+    """Sentences of two to twelve made-up words from 20,000, as frequent as words are; 1% are a known one, extended."""
+    generator = random.Random(0)  # the words are the same for every seed
+    words = ["".join(chr(0xAC00 + generator.randrange(0, 11172, 7)) for _ in range(2 + i % 3)) for i in range(20_000)]
+    generator.seed(seed)
+    frequency = list(itertools.accumulate(1 / (rank + 10) for rank in range(len(words))))
+
+    def sentence() -> str:
+        if known and generator.random() < 0.01:
+            return generator.choice(known) + " 다"
+        return " ".join(generator.choices(words, cum_weights=frequency, k=generator.randint(2, 12))) + "."
+
+    while True:
+        yield LabelledPair(sentence(), sentence(), "")
+
+
+def peak_gigabytes() -> float:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("nan")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 30 if sys.platform == "darwin" else 1 << 20)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=950_000)
+    parser.add_argument("--against", type=int, default=9_000)
+    parser.add_argument("--near", type=float, default=0.8)
+    parser.add_argument("--swap", action="store_true")
+    options = parser.parse_args()
+    data = Path(os.environ.get("KOSBERT_DATA", ""))
+    if "KOSBERT_DATA" in os.environ and (data / "corpus").is_dir():
+        corpus, held_out = corpus_pairs(data / "corpus"), korsts_pairs(data / "korsts")
+        against = list(itertools.islice(held_out, options.against))
+        # Every second pair first: 950,000 rows would otherwise share each sentence with their neighbour.
+        rows = list(itertools.islice(itertools.islice(corpus, 0, None, 2), options.rows))
+        rows += itertools.islice(itertools.islice(corpus_pairs(data / "corpus"), 1, None, 2), options.rows - len(rows))
+    else:
+        against = list(itertools.islice(random_pairs(1, []), options.against))
+        known = [row.sentence1 for row in against]
+        rows = list(itertools.islice(random_pairs(2, known), options.rows))
+    if options.swap:
+        rows, against = against, rows
+    print(f"{len(rows):,} rows against {len(against):,}; {peak_gigabytes():.2f} GB before", flush=True)
+    start, processor_start = time.perf_counter(), time.process_time()
+    found = overlap(rows, against, near=options.near, examples=2)
+    seconds, processor_seconds = time.perf_counter() - start, time.process_time() - processor_start
+    print(
+        f"{seconds:.1f} s ({processor_seconds:.1f} s of one core), peak {peak_gigabytes():.2f} GB with the rows themselves"
+    )
+    for one in found:
+        print(f"{one.unit:8} {one.level:10} {one.count:6,} of {one.total:,}")
+        for match in one.examples:
+            print(f"    {match.similarity:.2f} {' | '.join(match.against)}\n         {' | '.join(match.rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The `kosbert` command: its verbs, its exit codes, its way of saying what went wrong.
+
+Exit codes: 0 done, 1 the work failed, 2 the call was wrong. A user's mistake is one sentence with the fix.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import kosbert
+from kosbert.cli import data, doctor, study
+from kosbert.errors import KosbertError
+
+app = typer.Typer(
+    name="kosbert",
+    help="Korean sentence embeddings: train, compare, prove, ship.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(study.app, name="study")
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"kosbert {kosbert.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; the entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # Windows consoles and the C locale would refuse Hangul
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        app()
+    except KosbertError as error:
+        print(f"kosbert: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("kosbert: stopped; the same command goes on from what is saved", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # `kosbert … | head` is not an error
+        sys.stderr.close()
+        sys.exit(0)

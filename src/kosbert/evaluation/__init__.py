@@ -1,0 +1,1 @@
+"""Scores that others can trust: correlations over the whole corpus, with intervals."""

@@ -1,0 +1,1 @@
+"""Studies: a question, the runs that answer it, and a report worth looking at."""

@@ -1,0 +1,45 @@
+"""Korean text hygiene: the one function through which text passes on its way to the tokenizer.
+
+It repairs what changes tokens without changing what a reader sees: decomposed syllables (macOS file names), full-width
+Latin, invisible characters, stray controls, runs of white space. It leaves alone what carries meaning: emoji, ㅋㅋ and
+ㅠㅠ, punctuation, case, Hanja, spelling and spacing between words.
+"""
+
+import re
+import unicodedata
+
+# Ａ → A, ！ → !, ﾡ → ㄱ: one step of decomposition, because NFKC would also make ① a 1 and ㅋ a conjoining jamo.
+_WIDTH = {
+    code: chr(int(parts[1], 16))
+    for code in range(0xFF01, 0xFFEF)
+    if (parts := unicodedata.decomposition(chr(code)).split()) and parts[0] in ("<wide>", "<narrow>")
+}
+_BLANK = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0), " ")  # Hangul fillers look like spaces
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u034f\u061c\u180e\u200b\u200c\u200e\u200f\ufeff\ufff9\ufffa\ufffb"))
+_BIDIRECTIONAL = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2060, 0x2070)])
+_CONTROL = {
+    code: " " if chr(code).isspace() else None for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"
+}
+_SURROGATE = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # half of a character: cannot be encoded as UTF-8
+_TABLE = _SURROGATE | _WIDTH | _BLANK | _INVISIBLE | _BIDIRECTIONAL | _CONTROL
+
+# U+200D joins emoji into one (👨‍👩‍👧) and is noise elsewhere.
+_PICTOGRAPH = "[\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff]"
+_LONELY_JOINER = re.compile(f"(?<!{_PICTOGRAPH})\u200d|\u200d(?!{_PICTOGRAPH})")
+_SPACES = re.compile(r"\s+")
+
+
+def clean(text: str) -> str:
+    """Bring a sentence into the form that the tokenizer should see; applying it twice changes nothing more.
+
+    A sentence with anything visible in it never becomes empty.
+
+    >>> clean("\\u1112\\u1161\\u11ab국어\\u200b　ＡＩ！")
+    '한국어 AI!'
+    """
+    if text.isascii() and text.isprintable():
+        return _SPACES.sub(" ", text).strip()
+    text = text.translate(_TABLE)
+    text = _LONELY_JOINER.sub("", text)
+    text = unicodedata.normalize("NFC", text)
+    return _SPACES.sub(" ", text).strip()

@@ -1,0 +1,125 @@
+"""Look-up: the user's folder first, then the cache, then a verified download; else an error that names the ways."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from kosbert import data
+from kosbert.data import catalogue
+from kosbert.data.readers import reader, scored, tab_separated
+from kosbert.data.registry import Dataset, File, Split
+from kosbert.errors import KosbertError
+
+BODY = "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n".encode()
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOSBERT_DATA", str(tmp_path / "mine"))
+    monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("KOSBERT_OFFLINE", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    (tmp_path / "mine").mkdir()
+
+
+@pytest.fixture
+def requests_seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A local server with one data set `tiny` registered on it; the list of paths that were asked for."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(BODY)))
+            self.end_headers()
+            self.wfile.write(BODY)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    file = File(
+        "tiny/a.tsv", f"http://127.0.0.1:{server.server_port}/a.tsv", f"sha256:{hashlib.sha256(BODY).hexdigest()}"
+    )
+    register(monkeypatch, Split(1, (file,), reader(tab_separated(), scored())))
+    yield seen
+    server.shutdown()
+    server.server_close()
+
+
+def register(monkeypatch: pytest.MonkeyPatch, split: Split, **more: str) -> None:
+    tiny = Dataset("tiny", "sts", "ko", "Two sentences.", "nowhere", "CC0-1.0", "none", {"test": split}, **more)
+    monkeypatch.setattr(catalogue, "CATALOGUE", {**catalogue.CATALOGUE, "tiny": tiny})
+
+
+def put(path: Path, score: float) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"sentence1\tsentence2\tscore\n가\t나\t{score}\n", encoding="utf-8")
+
+
+def test_the_users_folder_comes_before_the_cache_and_the_cache_before_the_network(
+    tmp_path: Path, requests_seen: list[str]
+) -> None:
+    (downloaded,) = data.load("tiny")
+    assert downloaded == data.ScoredPair("비가 온다", "눈이 온다", 2.5)
+    assert (tmp_path / "cache/data/tiny/a.tsv").read_bytes() == BODY
+    assert requests_seen == ["/a.tsv"]
+    data.load("tiny")
+    assert len(requests_seen) == 1  # the second time it is in the cache
+    put(tmp_path / "mine/tiny/a.tsv", 1.0)
+    assert data.load("tiny")[0].score == 1.0
+    put(tmp_path / "other/tiny/a.tsv", 4.0)
+    assert data.load("tiny", folder=tmp_path / "other")[0].score == 4.0
+
+
+@pytest.mark.parametrize("variable", ["KOSBERT_OFFLINE", "HF_HUB_OFFLINE"])
+def test_offline_never_asks_the_network(
+    monkeypatch: pytest.MonkeyPatch, requests_seen: list[str], variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(KosbertError, match=r"kosbert data fetch tiny.*or put it at .*or set KOSBERT_DATA"):
+        data.load("tiny")
+    assert requests_seen == []
+    assert not data.available(*data.resolve("tiny"))
+
+
+def test_a_wrong_checksum_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests_seen: list[str]
+) -> None:
+    good = data.get("tiny").splits["test"]
+    file = File("tiny/a.tsv", good.files[0].url, "sha256:" + 64 * "0")
+    register(monkeypatch, Split(1, (file,), good.read))
+    with pytest.raises(KosbertError, match="sha256"):
+        data.load("tiny")
+    assert not (tmp_path / "cache/data/tiny/a.tsv").exists()
+
+
+def test_a_wrong_number_of_rows_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "mine/tiny/a.tsv", 1.0)
+    register(monkeypatch, Split(7, (File("tiny/a.tsv"),), reader(tab_separated(), scored())))
+    with pytest.raises(KosbertError, match="gave 1 rows where tiny-test has 7"):
+        data.load("tiny")
+
+
+def test_a_data_set_without_an_address_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(
+        monkeypatch, Split(1, (File("tiny/a.tsv"),), reader(tab_separated(), scored())), how_to_get="ask its authors"
+    )
+    with pytest.raises(KosbertError, match=r"get it from nowhere \(ask its authors\)"):
+        data.load("tiny")
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(KosbertError, match="data folder .* does not exist"):
+        data.load("korsts-test", folder=tmp_path / "nothing")
+
+
+def test_the_sample_set_needs_no_files() -> None:
+    pairs = data.load("sample-sts-dev", download=False)
+    assert len(pairs) == data.get("sample").splits["sts-dev"].rows
