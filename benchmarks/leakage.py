@@ -85,9 +85,7 @@ def main() -> None:
     start, processor_start = time.perf_counter(), time.process_time()
     found = overlap(rows, against, near=options.near, examples=2)
     seconds, processor_seconds = time.perf_counter() - start, time.process_time() - processor_start
-    print(
-        f"{seconds:.1f} s ({processor_seconds:.1f} s of one core), peak {peak_gigabytes():.2f} GB with the rows themselves"
-    )
+    print(f"{seconds:.1f} s ({processor_seconds:.1f} s of one core), peak {peak_gigabytes():.2f} GB with the rows")
     for one in found:
         print(f"{one.unit:8} {one.level:10} {one.count:6,} of {one.total:,}")
         for match in one.examples:

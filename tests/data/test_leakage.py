@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.data import leakage
+from kosbert.data import leakage, trigrams
 from kosbert.data.leakage import Match, overlap
 from kosbert.data.records import LabelledPair, LabelledSentence, ScoredPair, Sentence, Triplet, sentences_of
 from kosbert.errors import UsageError
@@ -130,7 +130,7 @@ def test_the_sizes_of_blocks_do_not_matter(rows, against, near, block, shard, ca
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leakage, "_BLOCK", block)
         patch.setattr(leakage, "_SHARD", shard)
-        patch.setattr(leakage, "_CANDIDATES", candidates)
+        patch.setattr(trigrams, "CANDIDATES", candidates)
         assert_equals_plain(rows, against, near)
 
 

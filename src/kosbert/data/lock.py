@@ -58,9 +58,7 @@ def hold(path: Path, growing: Path) -> Iterator[None]:
         if size != seen:
             seen, since = size, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
-            raise KosbertError(
-                f"another process holds {path} and does nothing: end it, then run this command again"
-            )
+            raise KosbertError(f"another process holds {path} and does nothing: end it, then run this command again")
         time.sleep(0.05)
 
 
