@@ -1,4 +1,4 @@
-"""The README's own commands and Python run as they stand, in both languages."""
+"""The README's own commands and Python run as they stand, in both languages, in one folder, from top to bottom."""
 
 import re
 import shutil
@@ -6,12 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
-READMES = ["README.md", "README.ko.md"]
 # What sets up the project itself, needs the network, or runs this very test is read here and run elsewhere.
-ELSEWHERE = ("make ", "KOSBERT_DATA=", "kosbert data fetch ")
+ELSEWHERE = ("make ", "KOSBERT_DATA=", "kosbert data fetch ", "kosbert train recipes/nli-sts.yaml\n")
 
 
 def blocks(name: str, language: str) -> list[str]:
@@ -37,25 +34,27 @@ def test_the_two_commands_are_there() -> None:
     assert {"study", "test"} <= used <= targets
 
 
-@pytest.mark.parametrize("command", [c for c in commands("README.md") if not c.startswith(ELSEWHERE)])
-def test_command(command: str, tmp_path: Path) -> None:
-    program, *arguments = command.split()
-    assert program == "kosbert"
-    found = shutil.which("kosbert", path=str(Path(sys.executable).parent))
-    assert found, "the console script is not installed"
-    done = subprocess.run(
-        [found, *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-
-
-@pytest.mark.parametrize("name", READMES)
-def test_python(name: str, tmp_path: Path) -> None:
+def test_everything_runs(tmp_path: Path) -> None:
+    """All of it in one test, because the Python loads what the commands trained."""
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     (tmp_path / "my.csv").write_text("질문,답변,점수\n비가 오나요?,네 와요,4\n", encoding="utf-8")
-    code = "\n".join(blocks(name, "python"))
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8", "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "KLUE 벤치마크입니다!" in done.stdout
+    script = shutil.which("kosbert", path=str(Path(sys.executable).parent))
+    assert script, "the console script is not installed"
+    wanted = [command for command in commands("README.md") if not f"{command}\n".startswith(ELSEWHERE)]
+    assert len(wanted) >= 6
+    for command in wanted:
+        program, *arguments = command.split()
+        assert program == "kosbert"
+        hurry = ["--time-budget", "3"] if arguments[0] == "train" else []
+        printed = run([script, *arguments, *hurry], tmp_path)
+        assert printed, command
+    for name in ("README.md", "README.ko.md"):
+        printed = run([sys.executable, "-X", "utf8", "-c", "\n".join(blocks(name, "python"))], tmp_path)
+        assert "KLUE 벤치마크입니다!" in printed
+        assert "(1, 128)" in printed
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=300, check=False)
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout

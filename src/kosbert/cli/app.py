@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import kosbert
-from kosbert.cli import data, doctor, study
+from kosbert.cli import data, doctor, study, train
 from kosbert.errors import KosbertError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
+app.command("train")(train.train)
 app.command("doctor")(doctor.doctor)
 
 

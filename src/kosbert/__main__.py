@@ -1,0 +1,5 @@
+"""`python -m kosbert`, which launchers such as torchrun need."""
+
+from kosbert.cli import main
+
+main()

@@ -1,0 +1,108 @@
+"""Turn padding off in a SentenceTransformer that runs on a CPU, and on again.
+
+Half of a random batch of Korean sentences is padding. sentence-transformers can join a batch into one flat row of
+tokens instead, and its pooling understands that, but it does so only where FlashAttention runs, on GPUs. `pack`
+switches the same machinery on with the attention of `kosbert.model.attention`. Nothing is subclassed and no weight
+changes: what `model.preprocess` returns is flat, so sentence-transformers' own collator, trainer, losses and `encode`
+all use it, and what `model.save` writes names only stock classes.
+
+    model = SentenceTransformer(path)
+    pack(model)      # False where it cannot be done; the model then works as before, with padding
+"""
+
+import logging
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules.transformer import Transformer
+from transformers import DataCollatorWithFlattening
+
+from kosbert.model.attention import ATTENTION_NAME
+
+logger = logging.getLogger(__name__)
+
+# Encoders whose tokens meet only in the attention call and whose positions are absolute. Not here, and therefore
+# padded: MPNet and DeBERTa (relative positions), ModernBERT (a sliding window inside its own mask), ALBERT and
+# DistilBERT (untried).
+PACKABLE = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "electra"})
+# Modules after the backbone that work on single tokens, on sentence vectors, or on flat batches.
+_FLAT_SAFE = frozenset({"Pooling", "WeightedLayerPooling", "Dense", "Normalize", "Dropout", "LayerNorm"})
+_FLAT_KEYS = frozenset({"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx"})
+# Of different lengths, so that a wrong position or a look into the neighbour shows.
+_PROBES = ("비가 온다.", "눈", "오늘은 바람이 불고 날씨가 몹시 춥다.")
+_PROBE_TOLERANCE = 1e-4
+
+
+def supports_packing(model: SentenceTransformer) -> bool:
+    """Whether `pack` can do anything for this model where it stands now (on a CPU)."""
+    backbone = model[0]
+    return (
+        isinstance(backbone, Transformer)
+        and backbone.backend == "torch"
+        and backbone.transformer_task == "feature-extraction"
+        and set(backbone.modality_config) == {"text"}
+        and backbone.config.model_type in PACKABLE
+        and not getattr(backbone.config, "is_decoder", False)
+        and getattr(backbone.config, "position_embedding_type", None) in (None, "absolute")
+        and backbone.model.is_backend_compatible()
+        and all(type(module).__name__ in _FLAT_SAFE for module in list(model)[1:])
+        and next(backbone.parameters()).device.type == "cpu"
+    )
+
+
+def is_packed(model: SentenceTransformer) -> bool:
+    """Whether batches of this model go through our attention without padding."""
+    return isinstance(model[0], Transformer) and model[0].config._attn_implementation == ATTENTION_NAME
+
+
+def pack(model: SentenceTransformer) -> bool:
+    """Turn padding off where that is supported; return whether it is off now by our means.
+
+    A model with FlashAttention flattens by itself and is left alone. The vectors of three short sentences are compared
+    with the padded ones first; a model for which they differ stays padded, with a warning.
+    """
+    if is_packed(model):
+        return True
+    backbone = model[0]
+    if not supports_packing(model) or backbone.can_flatten_inputs:
+        return False
+    padded = _probe(model)
+    backbone.kosbert_replaced_attention = backbone.config._attn_implementation
+    backbone.config._attn_implementation = ATTENTION_NAME
+    backbone.data_collator = DataCollatorWithFlattening(
+        return_position_ids=True, return_seq_idx=True, return_flash_attn_kwargs=True
+    )
+    # RoBERTa counts positions from padding_idx + 1; flat batches must bring their positions with them.
+    backbone._flatten_position_offset = backbone._infer_flatten_position_offset()
+    if backbone.model_forward_params is not None:
+        backbone.model_forward_params |= _FLAT_KEYS
+    backbone.can_flatten_inputs = True
+    difference = (_probe(model) - padded).abs().max().item()
+    if difference < _PROBE_TOLERANCE * max(1.0, padded.abs().max().item()):
+        return True
+    unpack(model)
+    logger.warning(
+        "packing would change the vectors of this %s model by %.1e, so it stays padded: slower, the results unchanged",
+        backbone.config.model_type,
+        difference,
+    )
+    return False
+
+
+def unpack(model: SentenceTransformer) -> None:
+    """Turn padding on again, as it was before `pack`."""
+    if is_packed(model):
+        backbone = model[0]
+        backbone.config._attn_implementation = backbone.kosbert_replaced_attention
+        backbone.unpad_inputs = backbone.unpad_inputs  # its setter works out anew whether inputs are flattened
+
+
+def _probe(model: SentenceTransformer) -> torch.Tensor:
+    """Vectors of the probe sentences in evaluation mode: no dropout, so no random number is drawn."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            return model(model.preprocess(list(_PROBES)))["sentence_embedding"]  # type: ignore[no-any-return]
+    finally:
+        model.train(training)

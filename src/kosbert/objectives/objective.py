@@ -1,0 +1,66 @@
+"""What every objective does: check its columns, embed them in one siamese forward, and score the vectors.
+
+An objective is an `nn.Module` that sentence-transformers' trainer takes as its `loss`. Embedding and scoring are apart,
+so that a wrapper can change how the vectors come about (`GradCache`) or what part of them is scored (`Matryoshka`).
+"""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from kosbert.errors import UsageError
+from kosbert.objectives.features import Features
+from kosbert.objectives.siamese import embed
+
+Needs = Literal["scored pairs", "labelled pairs", "pairs", "triplets", "sentences", "vectors"]
+
+
+class Objective(nn.Module):
+    """The base of all objectives; a subclass states what it needs and writes `loss_of`."""
+
+    needs: Needs  # the kind of rows, so that a recipe can check the data before it trains
+    texts: tuple[str, ...]  # the text columns, in order
+    more_negatives: bool = False  # whether further text columns are taken as hard negatives
+    citation: str = ""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model  # by this name the trainer finds and replaces it
+
+    def columns(self, features: list[Features]) -> list[Features]:
+        """The batches to embed, from the batches that the data set's text columns became."""
+        wanted, given = len(self.texts), len(features)
+        if given < wanted or (given > wanted and not self.more_negatives):
+            raise UsageError(
+                f"{type(self).__name__} needs {wanted} text column{'s' * (wanted > 1)} ({', '.join(self.texts)}) but "
+                f"the data has {given}; choose data or an objective that fit each other."
+            )
+        return features
+
+    def vectors(self, columns: list[Features]) -> list[Tensor]:
+        """One (sentences, dimension) tensor a column."""
+        return embed(self.model, columns)
+
+    def loss_of(self, embeddings: list[Tensor], labels: Tensor | None, columns: list[Features]) -> Tensor:
+        """The loss from the vectors of each column; `columns` tell which sentences are the same."""
+        raise NotImplementedError
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:
+        """The loss of one batch, as the trainer calls it."""
+        columns = self.columns(list(sentence_features))
+        return self.loss_of(self.vectors(columns), labels, columns)
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The options, for the model card."""
+        return {}
+
+
+def labels_of(labels: Tensor | None, objective: Objective, rows: int) -> Tensor:
+    """The labels, one a row; a batch without them is the user's mistake."""
+    if labels is None or len(labels) != rows:
+        raise UsageError(
+            f"{type(objective).__name__} needs one label a row but got {'none' if labels is None else len(labels)} "
+            f"for {rows} rows; give the data a column named label or score."
+        )
+    return labels

@@ -1,0 +1,9 @@
+"""From a recipe to a model: stages, checkpoints, exact resume, several processes, distillation.
+
+kosbert.train("recipes/nli-sts.yaml", "runs/nli-sts")
+"""
+
+from kosbert.training.recipe import Recipe
+from kosbert.training.run import Trained, train
+
+__all__ = ["Recipe", "Trained", "train"]

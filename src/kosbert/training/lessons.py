@@ -1,0 +1,93 @@
+"""What a stage is trained on: rows read once and fingerprinted, checked, tokenised, with their objective."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from kosbert.data.records import Record, ScoredPair, sentences_of
+from kosbert.errors import UsageError
+from kosbert.model.tokens import Tokens
+from kosbert.objectives import OBJECTIVES, build
+from kosbert.training.examples import examples, read_rows
+from kosbert.training.loop import Lesson
+from kosbert.training.recipe import Recipe, Source, Stage
+from kosbert.training.teacher import teacher_vectors
+
+
+class Library:
+    """The rows that a recipe names, each read once; `fingerprints` go into the model's card."""
+
+    def __init__(self, recipe: Recipe, folder: Path | None) -> None:
+        self._recipe, self._folder = recipe, folder
+        self._rows: dict[str, list[Record]] = {}
+        self.fingerprints: dict[str, dict[str, Any]] = {}
+
+    def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> list[Record]:
+        """The rows behind data sets, roles or files, one after the other."""
+        references = self._recipe.references(names)
+        name = " + ".join(references)
+        if name not in self._rows:
+            self._rows[name] = rows = read_rows(references, columns, self._folder)
+            digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
+            self.fingerprints[name] = {"rows": len(rows), "sha256": digest}
+        return self._rows[name]
+
+    def sentences(self, names: Sequence[str]) -> list[str]:
+        """Every sentence of the rows behind some names."""
+        return [text for row in self.rows(names) for text in sentences_of(row)]
+
+    def scored_pairs(self, names: Sequence[str]) -> dict[str, list[ScoredPair]]:
+        """STS pairs by reference, to evaluate on."""
+        found = {}
+        for reference in self._recipe.references(names):
+            rows = self.rows([reference])
+            pairs = [row for row in rows if isinstance(row, ScoredPair)]
+            if not rows or len(pairs) < len(rows):
+                raise UsageError(f"{reference} has no scored pairs to evaluate on: name an STS set")
+            found[reference] = pairs
+        return found
+
+    def lesson(self, source: Source, stage: Stage, model: SentenceTransformer) -> Lesson:
+        """A source of a stage, ready to be trained on."""
+        recipe = self._recipe
+        name = source.objective or stage.objective
+        where = f"stage {stage.name}, data {', '.join(source.rows)}"
+        made = examples(self.rows(source.rows, source.columns), OBJECTIVES[name].needs, where)
+        if source.limit and source.limit < len(made):
+            made = made.take(np.sort(np.random.default_rng(recipe.seed).permutation(len(made))[: source.limit]))
+        options = {**stage.options, **source.options}
+        labels = made.labels
+        if name == "distillation":
+            if not source.teacher:
+                raise UsageError(f"{where}: distillation needs a teacher; name a model or an ONNX file")
+            labels = teacher_vectors(source.teacher, made.columns[0])
+            options.setdefault("teacher_dimension", labels.shape[1])
+        numbers: dict[str, int] = {}  # each distinct sentence is tokenised once
+        columns = tuple(
+            np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, len(column))
+            for column in made.columns
+        )
+        return Lesson(
+            tokens=Tokens(model, list(numbers)),
+            columns=columns,
+            labels=labels,
+            objective=build(name, model, **options),
+            batch_size=source.batch_size or recipe.settings(stage).batch_size,
+            weight=source.weight,
+        )
+
+    def time_shares(self, budget: float | None) -> list[float | None]:
+        """The seconds of each stage: a budget shared by the rows that each would be trained on."""
+        stages = self._recipe.stages
+        if budget is None:
+            return [None] * len(stages)
+        work = []
+        for stage in stages:
+            rows = sum(len(self.rows(source.rows, source.columns)) for source in stage.data)
+            batch_size = self._recipe.settings(stage).batch_size
+            work.append(stage.steps * batch_size if stage.steps else rows * (stage.epochs or 1))
+        return [budget * each / sum(work) for each in work]

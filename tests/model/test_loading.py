@@ -1,0 +1,157 @@
+"""What `load` accepts, and the one sentence it says when it does not."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+
+from kosbert.errors import KosbertError, UsageError
+from kosbert.model import load
+
+
+def test_first_last_is_the_average_of_two_layers(tiny_bert, sentences):
+    encoder = load(tiny_bert, pooling="first-last")
+    backbone = load(tiny_bert).sentence_transformer[0]
+    for sentence in sentences:
+        ids = backbone.tokenizer(sentence, return_tensors="pt")
+        with torch.no_grad():
+            layers = backbone.model(**ids, output_hidden_states=True).hidden_states
+        expected = ((layers[1] + layers[-1]) / 2).mean(1)[0]  # (tokens, 32) -> (32,)
+        np.testing.assert_allclose(encoder.encode(sentence), expected.numpy(), atol=1e-5)
+    assert not any(p.requires_grad for n, p in encoder.sentence_transformer.named_parameters() if "layer_weights" in n)
+
+
+def test_poolings_differ(tiny_bert, sentences):
+    found = [load(tiny_bert, pooling=pooling).encode(sentences) for pooling in ("mean", "max", "cls", "first-last")]
+    for index, left in enumerate(found):
+        for right in found[index + 1 :]:
+            assert np.abs(left - right).max() > 1e-2
+    np.testing.assert_array_equal(load(tiny_bert).encode(sentences), found[0])
+
+
+def test_pooling_of_a_saved_model_can_be_changed(tiny_bert, sentences, tmp_path):
+    for saved in ("mean", "first-last"):
+        load(tiny_bert, pooling=saved).save(tmp_path / saved)
+        for pooling in ("cls", "mean", "first-last"):
+            expected = load(tiny_bert, pooling=pooling).encode(sentences)
+            np.testing.assert_allclose(load(tmp_path / saved, pooling=pooling).encode(sentences), expected, atol=1e-5)
+
+
+def test_max_length(tiny_bert, tiny_roberta, caplog):
+    assert load(tiny_bert).max_length == 64
+    assert load(tiny_roberta).max_length == 64
+    encoder = load(tiny_bert, max_length=5)
+    np.testing.assert_allclose(encoder.encode("비가 온다. 눈이 온다."), encoder.encode("비가 온다"), atol=1e-5)
+    for wrong in (65, 2, -1):
+        with pytest.raises(UsageError):
+            load(tiny_roberta, max_length=wrong)
+
+
+def test_roberta_without_a_limit_in_its_tokenizer_uses_no_row_that_is_not_there(tiny_roberta, tmp_path):
+    directory = shutil.copytree(tiny_roberta, tmp_path / "unlimited")
+    settings = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings["model_max_length"] = 10**30
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    encoder = load(directory)
+    assert encoder.max_length == 64  # sentence-transformers alone says 66, and fails at the 65th token
+    assert np.isfinite(encoder.encode("비가 온다. " * 100)).all()
+
+
+def test_properties(tiny_bert):
+    encoder = load(str(tiny_bert), device="cpu")
+    assert encoder.device == torch.device("cpu")
+    assert encoder.dim == 32
+    assert encoder.tokenizer.cls_token == "[CLS]"
+    assert "packed" in repr(encoder)
+
+
+def one_sentence(caught) -> str:
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "; " in message
+    return message
+
+
+def test_no_built_in_model_yet():
+    with pytest.raises(UsageError) as caught:
+        load()
+    assert "no built-in model" in one_sentence(caught)
+
+
+def test_a_hub_name_without_network_or_cache():
+    with pytest.raises(KosbertError) as caught:
+        load("klue/no-such-model-for-kosbert-tests")
+    assert "give a directory, or use builtin" in one_sentence(caught)
+
+
+@pytest.mark.parametrize("name", ["no/such/directory/anywhere", "../nothing-here", "", "a b"])
+def test_what_is_no_name_at_all(name):
+    with pytest.raises(KosbertError) as caught:
+        load(name)
+    one_sentence(caught)
+
+
+def test_directories_without_a_model(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UsageError) as caught:
+            load(path)
+        one_sentence(caught)
+
+
+def test_unknown_pooling(tiny_bert):
+    with pytest.raises(UsageError, match="did you mean"):
+        load(tiny_bert, pooling="meen")
+
+
+def test_pickle_is_refused(tiny_bert, tmp_path):
+    directory = shutil.copytree(tiny_bert, tmp_path / "pickled")
+    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    load(directory)  # beside safetensors it is never read
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(UsageError) as caught:
+        load(directory)
+    assert "convert" in one_sentence(caught)
+
+
+def test_pickle_in_a_later_module_is_refused(tiny_bert, tmp_path):
+    modules = [Transformer(str(tiny_bert)), Pooling(32), Dense(32, 8)]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "model"))
+    dense = tmp_path / "model" / "2_Dense"
+    torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
+    (dense / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match="pickle"):
+        load(tmp_path / "model")
+
+
+def test_code_that_comes_with_a_model_is_not_run(tiny_bert, tmp_path):
+    load(tiny_bert).save(tmp_path / "model")
+    file = tmp_path / "model" / "modules.json"
+    modules = json.loads(file.read_text(encoding="utf-8"))
+    modules[1]["type"] = "evil.Evil"
+    file.write_text(json.dumps(modules), encoding="utf-8")
+    (tmp_path / "model" / "evil.py").write_text("raise SystemExit('ran')", encoding="utf-8")
+    with pytest.raises(KosbertError) as caught:
+        load(tmp_path / "model")
+    one_sentence(caught)
+
+
+@pytest.mark.parametrize("damage", ["modules.json", "config.json", "model.safetensors", "tokenizer.json"])
+def test_damaged_files_are_one_sentence(damage, tiny_bert, tmp_path):
+    load(tiny_bert).save(tmp_path / "model")
+    (tmp_path / "model" / damage).write_text("{", encoding="utf-8")
+    with pytest.raises(KosbertError) as caught:
+        load(tmp_path / "model")
+    one_sentence(caught)
+
+
+def test_a_damaged_card_is_ignored(tiny_bert, tmp_path, caplog):
+    load(tiny_bert).save(tmp_path / "model")
+    (tmp_path / "model" / "kosbert.json").write_text("{", encoding="utf-8")
+    assert load(tmp_path / "model").card == {}
+    assert "damaged" in caplog.text

@@ -1,0 +1,286 @@
+"""Packing changes nothing but speed: vectors and gradients equal the padded ones, and nothing of it is saved."""
+
+import json
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    CoSENTLoss,
+    CosineSimilarityLoss,
+    MultipleNegativesRankingLoss,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from torch.nn import functional
+from transformers import (
+    AutoTokenizer,
+    DebertaV2Config,
+    DebertaV2Model,
+    ElectraConfig,
+    ElectraModel,
+    MPNetConfig,
+    MPNetModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+
+from kosbert.model import is_packed, load, pack, supports_packing, unpack
+from kosbert.model.attention import attend, make_plan, packed_attention
+
+LONG = "아이가 강아지와 함께 학교에 간다. " * 4
+
+
+def plain(directory, pooling="mean") -> SentenceTransformer:
+    backbone = Transformer(str(directory))
+    return SentenceTransformer(modules=[backbone, Pooling(backbone.get_embedding_dimension(), pooling)], device="cpu")
+
+
+def vectors(model, texts):
+    return model.eval()(model.preprocess(texts))["sentence_embedding"]
+
+
+def without_dropout(model):
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model.train()
+
+
+BATCHES = {
+    "one sentence": ["비가 온다."],
+    "one token": ["눈"],
+    "equal lengths": ["비가 온다.", "눈이 온다.", "차가 간다."],
+    "one long among short": ["눈", "비", LONG, "물", "집", "길"],
+    "with an empty one": ["", "오늘은 날씨가 좋다.", ""],
+    "too long": [LONG * 9, "눈"],
+}
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "cls", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"])
+def test_vectors_equal_the_padded_ones(family, pooling, sentences, request):
+    model = plain(request.getfixturevalue(family), pooling)
+    model.max_seq_length = 64
+    for texts in [*BATCHES.values(), sentences]:
+        padded = vectors(model, texts)
+        assert pack(model)
+        assert "attention_mask" not in model.preprocess(texts)
+        torch.testing.assert_close(vectors(model, texts), padded, atol=1e-5, rtol=0)
+        unpack(model)
+        assert "attention_mask" in model.preprocess(texts)
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("texts", BATCHES.values(), ids=BATCHES.keys())
+def test_gradients_equal_the_padded_ones(family, texts, request):
+    model = without_dropout(plain(request.getfixturevalue(family)))
+    model.max_seq_length = 64
+
+    def gradients():
+        model.zero_grad()
+        model(model.preprocess(texts))["sentence_embedding"].square().sum().backward()
+        return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+    expected = gradients()
+    assert pack(model)
+    model.train()
+    found = gradients()
+    assert found.keys() == expected.keys()
+    # Measured against the largest gradient of all: a key's bias, say, has an exact gradient of zero.
+    largest = max(gradient.norm().item() for gradient in expected.values())
+    for name, gradient in expected.items():
+        assert (found[name] - gradient).norm() <= 1e-4 * max(gradient.norm().item(), 1e-3 * largest), name
+
+
+def test_roberta_positions_start_after_the_padding_index(tiny_roberta):
+    model = plain(tiny_roberta)
+    pack(model)
+    features = model.preprocess(["비", "비가 온다."])
+    ends = features["cu_seq_lens_q"].tolist()
+    for start, end in pairwise(ends):
+        assert features["position_ids"][0, start:end].tolist() == list(range(2, 2 + end - start))
+    # The test can fail: with positions from 0 the vectors are others.
+    wrong = {**features, "position_ids": features["position_ids"] - 2}
+    assert (model(wrong)["sentence_embedding"] - vectors(model, ["비", "비가 온다."])).abs().max() > 1e-2
+
+
+def test_a_model_that_packing_would_change_stays_padded(tiny_roberta, monkeypatch, caplog):
+    model = plain(tiny_roberta)
+    monkeypatch.setattr(Transformer, "_infer_flatten_position_offset", lambda self: 0)
+    assert not pack(model)
+    assert not is_packed(model)
+    assert "stays padded" in caplog.text
+
+
+def tokenised(directory, target, model):
+    AutoTokenizer.from_pretrained(str(directory)).save_pretrained(target)
+    model.save_pretrained(target)
+    return plain(target)
+
+
+TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+def test_electra_and_xlm_roberta_are_packed(tiny_bert, tiny_roberta, sentences, tmp_path):
+    electra = ElectraModel(ElectraConfig(vocab_size=600, embedding_size=16, **TINY))
+    xlm = XLMRobertaModel(XLMRobertaConfig(vocab_size=600, pad_token_id=1, type_vocab_size=1, **TINY))
+    for directory, network in ((tiny_bert, electra), (tiny_roberta, xlm)):
+        model = tokenised(directory, tmp_path / network.config.model_type, network)
+        padded = vectors(model, sentences)
+        assert pack(model)
+        torch.testing.assert_close(vectors(model, sentences), padded, atol=1e-5, rtol=0)
+
+
+def test_relative_positions_fall_back_to_padding(tiny_bert, sentences, tmp_path):
+    mpnet = MPNetModel(MPNetConfig(vocab_size=600, pad_token_id=0, **TINY))
+    deberta = DebertaV2Model(DebertaV2Config(vocab_size=600, relative_attention=True, **TINY))
+    for network in (mpnet, deberta):
+        model = tokenised(tiny_bert, tmp_path / network.config.model_type, network)
+        assert not supports_packing(model)
+        assert not pack(model)
+        encoder = load(tmp_path / network.config.model_type)
+        expected = model.encode(sentences)
+        torch.testing.assert_close(
+            torch.from_numpy(encoder.encode(sentences)), torch.from_numpy(expected), atol=1e-5, rtol=0
+        )
+
+
+def test_padded_batches_still_work_while_packed(tiny_bert, sentences):
+    model = plain(tiny_bert)
+    features = model.preprocess(sentences)
+    expected = vectors(model, sentences)
+    pack(model)
+    torch.testing.assert_close(model(features)["sentence_embedding"], expected, atol=1e-5, rtol=0)
+
+
+def test_prompt_left_out_of_pooling(tiny_bert, sentences):
+    backbone = Transformer(str(tiny_bert))
+    model = SentenceTransformer(modules=[backbone, Pooling(32, "mean", include_prompt=False)], device="cpu")
+    expected = model.encode(sentences, prompt="내일 아침 ")
+    pack(model)
+    assert abs(model.encode(sentences, prompt="내일 아침 ") - expected).max() < 1e-5
+
+
+def test_nothing_of_it_is_saved(tiny_bert, sentences, tmp_path):
+    model = plain(tiny_bert)
+    expected = model.encode(sentences)
+    pack(model)
+    model.save(str(tmp_path / "saved"))
+    for file in (tmp_path / "saved").rglob("*.json"):
+        assert "kosbert" not in file.read_text(encoding="utf-8")
+    types = [module["type"] for module in json.loads((tmp_path / "saved/modules.json").read_text(encoding="utf-8"))]
+    assert all(name.startswith("sentence_transformers.") for name in types)
+    again = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert not is_packed(again)
+    assert abs(again.encode(sentences) - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "loss_class",
+    [CosineSimilarityLoss, CoSENTLoss, MultipleNegativesRankingLoss, CachedMultipleNegativesRankingLoss],
+)
+def test_the_trainer_of_sentence_transformers_learns_the_same(loss_class, tiny_bert, sentences, tmp_path):
+    """Three steps of the stock trainer, collator, loss and optimiser, packed and padded: the same weights."""
+    rows = {"sentence1": sentences, "sentence2": sentences[::-1]}
+    if loss_class in (CosineSimilarityLoss, CoSENTLoss):
+        rows["score"] = [index / 8 for index in range(8)]
+    weights = {}
+    for packed in (False, True):
+        model = without_dropout(plain(tiny_bert))
+        if packed:
+            assert pack(model)
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path), per_device_train_batch_size=4, max_steps=3, learning_rate=1e-3, seed=1,
+            report_to="none", save_strategy="no", use_cpu=True, disable_tqdm=True, logging_strategy="no",
+        )  # fmt: skip
+        SentenceTransformerTrainer(
+            model=model, args=arguments, train_dataset=Dataset.from_dict(rows), loss=loss_class(model)
+        ).train()
+        assert is_packed(model) == packed
+        weights[packed] = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    start = torch.cat([parameter.detach().flatten() for parameter in plain(tiny_bert).parameters()])
+    assert (weights[False] - start).abs().max() > 1e-3
+    # Adam turns a gradient of rounding noise into a full step, so a few of the weights may differ by that.
+    assert ((weights[True] - weights[False]).abs() > 1e-5).float().mean() < 0.02
+
+
+def test_attention_dropout_is_applied_in_training_only(tiny_bert, sentences):
+    model = plain(tiny_bert)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    for layer in model[0].model.encoder.layer:
+        layer.attention.self.dropout.p = 0.5
+    pack(model)
+    features = model.preprocess(sentences)
+    model.train()
+    first, second = (model(dict(features))["sentence_embedding"] for _ in range(2))
+    assert (first - second).abs().max() > 1e-2
+    model.eval()
+    first, second = (model(dict(features))["sentence_embedding"] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+# The attention itself, against one plain softmax for each sequence.
+
+
+def reference(query, key, value, lengths):
+    parts = []
+    for q, k, v in zip(query.split(lengths), key.split(lengths), value.split(lengths), strict=True):
+        scores = torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(q.shape[-1])
+        parts.append(torch.einsum("hqk,khd->qhd", functional.softmax(scores, dim=-1), v))
+    return torch.cat(parts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 70), min_size=1, max_size=24), st.integers(0, 2**16), st.booleans())
+def test_attention_equals_plain_softmax_for_any_lengths(lengths, seed, ordered):
+    lengths = sorted(lengths) if ordered else lengths
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [torch.randn(sum(lengths), 2, 4, generator=generator, requires_grad=True) for _ in range(3)]
+    direction = torch.randn(sum(lengths), 2, 4, generator=generator)
+    expected = reference(*tensors, lengths)
+    found = attend(*tensors, make_plan(lengths), 0.0, None)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    expected_gradients = torch.autograd.grad((expected * direction).sum(), tensors)
+    found_gradients = torch.autograd.grad((found * direction).sum(), tensors)
+    for left, right in zip(found_gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(left, right, atol=1e-4, rtol=1e-4)
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=64))
+def test_a_plan_wastes_little_and_reaches_every_token(lengths):
+    plan = make_plan(lengths)
+    assert sum(group.sequences for group in plan.groups) == len(lengths)
+    assert sum(plan.sizes) <= 2 * sum(lengths)  # no batch times longest, and nowhere tokens times tokens
+    assert all(group.mask is None or group.mask.numel() <= 2 * sum(lengths) for group in plan.groups)
+    if plan.token_to_slot is not None:
+        assert torch.equal(plan.slot_to_token[plan.token_to_slot], torch.arange(sum(lengths)))
+
+
+def test_equal_neighbours_are_views_not_copies():
+    assert make_plan([14] * 70).slot_to_token is None
+    assert make_plan([14] * 30 + [13] * 40).slot_to_token is None
+    assert make_plan([14, 13, 14, 13]).slot_to_token is not None
+
+
+def test_gradcheck_in_double_precision():
+    lengths = [1, 3, 2, 5]
+    tensors = [torch.randn(11, 2, 3, dtype=torch.double, requires_grad=True) for _ in range(3)]
+    plan = make_plan(lengths)
+    assert torch.autograd.gradcheck(lambda q, k, v: attend(q, k, v, plan, 0.0, None), tensors)
+
+
+def test_without_boundaries_it_is_ordinary_attention():
+    query, key, value = (torch.randn(2, 2, 5, 4) for _ in range(3))
+    module = torch.nn.Module()
+    module.is_causal = False
+    found, _ = packed_attention(module, query, key, value, None)
+    expected = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
+    torch.testing.assert_close(found, expected)

@@ -1,0 +1,58 @@
+from math import sqrt
+
+import pytest
+import torch
+
+from kosbert.errors import UsageError
+from kosbert.objectives.distillation import Distillation
+
+ROWS = [[1.0, 0.0], [1.0, 1.0]]
+TEACHER = [[2.0, 0.0], [0.0, 3.0]]
+
+
+def test_known_answer(table, column):
+    loss = Distillation(table(ROWS), teacher_dimension=2, weight=0.5)([column(0, 1)], torch.tensor(TEACHER))
+    towards = ((1 - 1.0) + (1 - 1 / sqrt(2))) / 2
+    # Cosine matrices: student 1/√2 off the diagonal, teacher 0, and 1 on both diagonals.
+    relations = (0 + (1 / sqrt(2)) ** 2 + (1 / sqrt(2)) ** 2 + 0) / 4
+    assert loss.item() == pytest.approx(towards + 0.5 * relations, rel=1e-6)
+
+
+def test_known_answer_with_projection(table, column):
+    objective = Distillation(table(ROWS), teacher_dimension=3, weight=0)
+    with torch.no_grad():
+        objective.projection.weight.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))  # (x, y) to (0, x, y)
+    loss = objective([column(0, 1)], torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]))
+    # (0,1,0)·(0,1,0) = 1; (0,1,1)·(1,0,1) / 2 = 1/2
+    assert loss.item() == pytest.approx(((1 - 1) + (1 - 0.5)) / 2, rel=1e-6)
+
+
+def test_a_perfect_student_has_no_loss(table, column):
+    loss = Distillation(table(TEACHER), teacher_dimension=2)([column(0, 1)], torch.tensor(TEACHER) * 5)
+    assert loss.item() == pytest.approx(0, abs=1e-6)
+
+
+def test_gradients_reach_student_and_projection(gradients, table, column):
+    objective = Distillation(table(ROWS), teacher_dimension=5)
+    _, found = gradients(objective, [column(0, 1)], torch.randn(2, 5))
+    assert found["model.rows"].abs().sum() > 0
+    assert found["projection.weight"].abs().sum() > 0
+
+
+def test_relations_reach_the_student_itself_not_the_projection(gradients, table, column):
+    objective = Distillation(table(ROWS), teacher_dimension=2, projection=True, weight=1.0)
+    without = Distillation(table(ROWS), teacher_dimension=2, projection=True, weight=0.0)
+    without.projection.load_state_dict(objective.projection.state_dict())
+    _, both = gradients(objective, [column(0, 1)], torch.tensor(TEACHER))
+    _, one = gradients(without, [column(0, 1)], torch.tensor(TEACHER))
+    torch.testing.assert_close(both["projection.weight"], one["projection.weight"])
+    assert not torch.allclose(both["model.rows"], one["model.rows"])
+
+
+def test_mistakes(table, column):
+    with pytest.raises(UsageError, match="set teacher_dimension"):
+        Distillation(table(ROWS), teacher_dimension=2)([column(0, 1)], torch.ones(2, 3))
+    with pytest.raises(UsageError, match="one label a row but got none"):
+        Distillation(table(ROWS), teacher_dimension=2)([column(0, 1)])
+    with pytest.raises(UsageError, match="where the dimensions differ"):
+        Distillation(table(ROWS), teacher_dimension=3, projection=False)

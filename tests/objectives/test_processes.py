@@ -1,0 +1,49 @@
+"""Two real processes (gloo, DDP) with a part of the batch each give the gradients of one process with all of it."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import distributed
+
+SCRIPT = Path(__file__).with_name("step_of_one_process.py")
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("processes")
+    # Kept here, where it finds a free port by itself.
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(folder), str(rank), "2", str(store.port)],
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        for rank in (0, 1)
+    ]
+    runpy.run_path(str(SCRIPT))["main"](folder, 0, 1, store.port)  # the single process is this one
+    try:
+        for process in started:
+            _, errors = process.communicate(timeout=240)
+            assert process.returncode == 0, errors
+    finally:
+        for process in started:
+            process.kill()
+    return [load_file(folder / f"{processes}-{rank}.safetensors") for processes, rank in ((1, 0), (2, 0), (2, 1))]
+
+
+@pytest.mark.parametrize("case", ["ranking", "symmetric", "gradcache", "simcse", "simcse gradcache"])
+def test_gradients_of_two_processes_are_those_of_one(steps, case):
+    alone, first, second = [{k: v for k, v in step.items() if k.startswith(f"{case}:")} for step in steps]
+    assert len(alone) == (5 if case.startswith("simcse") else 3)
+    assert alone.keys() == first.keys() == second.keys()
+    for name, gradient in alone.items():
+        assert gradient.abs().sum() > 0, name
+        torch.testing.assert_close(first[name], gradient, atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(second[name], gradient, atol=1e-6, rtol=1e-4)
