@@ -5,7 +5,7 @@
     python benchmarks/training.py --memory                   # peak memory: batch 64, and 1,024 through GradCache
 
 Same weights, same sentences (lengths as in KorSTS), batch of 16 pairs, cosine regression, AdamW. The ways take turns in
-one process; a ratio is that of two neighbours in time. Steps are timed inside the loops, so that the set-up of a trainer
+one process; a ratio is that of two neighbours in time. Steps are timed inside the loops, so that setting up a trainer
 counts for nobody. `buckets` lets sentences of similar length meet; the other two see random batches.
 """
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import kosbert
-from kosbert.cli import data, doctor, study, train
+from kosbert.cli import data, diagnose, doctor, evaluate, study, train, transfer
 from kosbert.errors import KosbertError
 
 app = typer.Typer(
@@ -24,6 +24,10 @@ app = typer.Typer(
 app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(evaluate.compare)
+app.command("transfer")(transfer.transfer)
+app.command("diagnose")(diagnose.diagnose)
 app.command("doctor")(doctor.doctor)
 
 

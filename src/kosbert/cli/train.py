@@ -32,6 +32,9 @@ def train(
         float | None, typer.Option(min=1, help="Seconds of training; the schedule is fitted to them.")
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 300.0,
+    trackers: Annotated[
+        list[str] | None, typer.Option("--track", help="Show the curves in tensorboard or wandb.", show_default=False)
+    ] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -67,6 +70,7 @@ def train(
             data_dir=data_dir,
             checkpoint_every=checkpoint_every,
             report=report,
+            trackers=trackers or (),
         )
     if quiet:
         return

@@ -17,7 +17,8 @@ from kosbert import data
 from kosbert.data.leakage import Overlap, overlap
 from kosbert.data.records import ScoredPair
 from kosbert.evaluation.baselines import CharacterTfidf
-from kosbert.evaluation.sts import Interval, paired_cosine, spearman_interval
+from kosbert.evaluation.statistics import Interval, spearman_interval
+from kosbert.evaluation.sts import paired_cosine
 
 SETS = {"sample": ("sample-sts-train", "sample-sts-test"), "KorSTS": ("korsts-train", "korsts-test")}
 

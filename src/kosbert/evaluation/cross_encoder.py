@@ -1,0 +1,145 @@
+"""A cross-encoder: it reads both sentences at once and gives a score, no vectors. What a sentence encoder gives up.
+
+Sentence-BERT's tables put it beside the sentence encoders (Reimers and Gurevych 2019, section 4.2, the rows BERT-STSb):
+more accurate, and useless for search, where every query would meet every sentence. Trained and run by
+sentence-transformers' own CrossEncoder, so that its numbers are those that others get.
+
+    scores = train_cross_encoder("klue/bert-base as a directory", train, dev, out="runs/cross-encoder")
+    score_cross_encoder("runs/cross-encoder", test)
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from sentence_transformers import CrossEncoder
+
+from kosbert.data.records import ScoredPair
+from kosbert.errors import KosbertError, UsageError
+from kosbert.evaluation.sts import pearson, spearman
+from kosbert.model import best_device
+from kosbert.text import clean
+
+Scores: TypeAlias = dict[str, float | None]
+
+HIGHEST = 5.0  # of every STS set here; the loss wants scores between 0 and 1
+
+
+def train_cross_encoder(
+    backbone: str | Path,
+    pairs: Sequence[ScoredPair],
+    dev: Sequence[ScoredPair],
+    *,
+    out: str | Path,
+    epochs: float = 4,
+    batch_size: int = 16,
+    lr: float = 2e-5,
+    seed: int = 0,
+    device: str | None = None,
+) -> Scores:
+    """Train a backbone with a fresh head of one output, save it, and score it on dev; nothing is chosen on dev.
+
+    Args:
+        backbone: directory of a plain encoder with safetensors and a tokenizer.
+        pairs: what it learns from.
+        dev: what is scored at the end.
+        out: a new directory for the model, with `kosbert.json` beside it: settings, losses, scores.
+        epochs: how often it sees all pairs; half an epoch is 0.5.
+        batch_size: pairs of a step.
+        lr: learning rate at its highest, after a tenth of the steps; it falls to 0 (section 3.3 of the paper).
+        seed: of the head, the order of the pairs and dropout.
+        device: where to train; by default the fastest that the machine has.
+    """
+    from datasets import Dataset
+    from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+    from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+    from transformers import PrinterCallback, set_seed
+
+    source, target = Path(backbone).expanduser(), Path(out).expanduser().absolute()
+    if target.exists() and (target.is_file() or any(target.iterdir())):
+        raise UsageError(f"{target} is not empty: give a new directory for the cross-encoder")
+    if not pairs or not dev:
+        raise UsageError("there are no pairs to train on or none to score: give both")
+    if (source / "modules.json").is_file():
+        raise UsageError(f"{source} is a sentence encoder: give the directory of a plain backbone")
+    set_seed(seed)  # before the head is drawn
+    model = _load(source, device, num_labels=1)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, because only a rename on the same disk is all or nothing.
+    workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        steps = max(1, round(epochs * -(-len(pairs) // batch_size)))
+        arguments = CrossEncoderTrainingArguments(
+            output_dir=str(workshop / "trainer"),
+            max_steps=steps,
+            per_device_train_batch_size=batch_size,
+            learning_rate=lr,
+            lr_scheduler_type="linear",
+            warmup_steps=steps // 10,
+            seed=seed,
+            data_seed=seed,
+            logging_steps=max(1, steps // 100),
+            save_strategy="no",  # the trainer's checkpoints are pickles
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=model.device.type == "cpu",
+        )
+        columns = {
+            "sentence1": [clean(pair.sentence1) for pair in pairs],
+            "sentence2": [clean(pair.sentence2) for pair in pairs],
+            "label": [pair.score / HIGHEST for pair in pairs],
+        }
+        trainer = CrossEncoderTrainer(
+            model=model, args=arguments, train_dataset=Dataset.from_dict(columns), loss=BinaryCrossEntropyLoss(model)
+        )
+        trainer.remove_callback(PrinterCallback)  # standard output is for results
+        trainer.train()
+        scores = score_cross_encoder(model, dev)
+        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        if not np.isfinite(losses).all():
+            raise KosbertError("the loss became NaN: train again with a lower lr")
+        settings = {"backbone": str(backbone), "epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
+        card = {"kind": "cross-encoder", **settings, "pairs": len(pairs), "steps": steps, "losses": losses}
+        model.save_pretrained(str(workshop / "model"), create_model_card=False, safe_serialization=True)
+        text = json.dumps(card | {"dev": scores}, ensure_ascii=False, indent=2)
+        (workshop / "model" / "kosbert.json").write_text(text + "\n", encoding="utf-8")
+        if target.exists():
+            target.rmdir()
+        (workshop / "model").rename(target)
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+    return scores
+
+
+def score_cross_encoder(
+    model: CrossEncoder | str | Path, pairs: Sequence[ScoredPair], *, batch_size: int = 32, device: str | None = None
+) -> Scores:
+    """Pearson and Spearman correlation of the predicted with the gold score, over all pairs at once."""
+    loaded = _load(Path(model).expanduser(), device) if isinstance(model, str | Path) else model
+    texts = [(clean(pair.sentence1), clean(pair.sentence2)) for pair in pairs]
+    predicted = np.asarray(loaded.predict(texts, batch_size=batch_size, show_progress_bar=False), np.float64)
+    gold = np.array([pair.score for pair in pairs])
+    return {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
+
+
+def _load(directory: Path, device: str | None, **arguments: Any) -> CrossEncoder:
+    """A CrossEncoder from a directory; weights that are pickled are refused, code that comes with them is not run."""
+    if not directory.is_dir():
+        raise UsageError(f"there is no directory {directory}: give the directory of a model")
+    try:
+        return CrossEncoder(
+            str(directory),
+            device=device or best_device(),
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+            **arguments,
+        )
+    except Exception as error:  # a damaged file raises whatever its reader raises
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise KosbertError(
+            f"the model in {directory} cannot be loaded ({reason}): give an encoder with safetensors and a tokenizer"
+        ) from error

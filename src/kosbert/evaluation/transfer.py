@@ -1,0 +1,320 @@
+"""Transfer: how well a linear classifier does on frozen sentence vectors, by the protocol of SentEval.
+
+Conneau and Kiela 2018, SentEval; facebookresearch/SentEval, senteval/tools/validation.py with usepytorch=False and
+kfold=10: logistic regression as it is, nothing standardised, its strength chosen where the test rows cannot be seen.
+What differs: scikit-learn stops its solver after 100 steps, ours goes on until it has converged; and an accuracy over
+folds is that of all rows together, not the mean of rounded ones.
+
+    from kosbert.evaluation.baselines import encoder
+    outcome = transfer(encoder("builtin"), "ko")
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
+from torch.nn import functional
+
+from kosbert.data.records import sentences_of
+from kosbert.errors import KosbertError, UsageError
+from kosbert.evaluation.sts import Encodes
+from kosbert.evaluation.tasks import Example, Matrix, Parts, Task, Vectors, features_of, suite
+
+SEED = 1111  # senteval/engine.py, params.seed
+FOLDS = 10
+# What a row weighs against the penalty: `regs` of InnerKFoldClassifier and SplitClassifier, then of KFoldClassifier.
+STRENGTHS = tuple(2.0**power for power in range(-2, 4))
+STRENGTHS_BY_FOLD = tuple(2.0**power for power in range(-1, 6))
+
+Labels: TypeAlias = NDArray[np.int64]
+Progress: TypeAlias = Callable[[str, str, int, int], None]
+"""Called with the task, what is being done, how much of it is done, and how much there is."""
+
+
+class Regressions:
+    """Many logistic regressions over the same rows at once: of each fold, of each strength.
+
+    Each has the optimum of scikit-learn's LogisticRegression: strength × the sum of log losses + half the squared
+    weights, the intercept free. All of them take part in one matrix product a step, so a hundred cost little more than
+    a few. Rows are turned onto their principal axes, which changes no penalty and no optimum (and therefore tells
+    nothing about rows that a regression does not keep). There the curvature has a diagonal bound (Böhning 1992,
+    Multinomial logistic regression algorithm), by which Nesterov's method steps without a line search.
+    """
+
+    def __init__(self, features: Matrix, labels: Labels, classes: int) -> None:
+        rows = torch.from_numpy(np.ascontiguousarray(features, np.float32))
+        self._centre = rows.mean(dim=0)
+        centred = rows - self._centre
+        spread, axes = torch.linalg.eigh((centred.T @ centred).double())
+        self._axes = axes.float()
+        self._rows = self._placed(features)  # (n, dim + 1)
+        self._columns = 1 if classes == 2 else classes
+        total = torch.tensor([float(len(rows))], dtype=torch.float64)  # the intercept's column is all ones
+        bound = 0.25 if classes == 2 else 0.5
+        # A thousandth more than the bound makes up for rounding.
+        self._curvature = (1.001 * bound * torch.cat([spread.clamp(min=0), total])).float()[:, None, None]
+        self._penalty = torch.ones_like(self._curvature)
+        self._penalty[-1] = 0
+        target = torch.from_numpy(labels)
+        self._targets = functional.one_hot(target, classes).float() if classes > 2 else target.float()[:, None]
+
+    def _placed(self, features: Matrix) -> torch.Tensor:
+        rows = torch.from_numpy(np.ascontiguousarray(features, np.float32))
+        return torch.cat([(rows - self._centre) @ self._axes, torch.ones(len(rows), 1)], dim=1)
+
+    def fit(
+        self,
+        kept: NDArray[np.bool_],
+        strength: float | NDArray[np.float64],
+        start: torch.Tensor | None = None,
+        *,
+        tolerance: float = 1e-8,
+        most_steps: int = 1000,
+    ) -> torch.Tensor:
+        """Weights (dim + 1, problems, columns) of a regression for each column of `kept` (n, problems)."""
+        n, problems = kept.shape
+        shape = (len(self._penalty), problems, self._columns)
+        strengths = torch.as_tensor(strength, dtype=torch.float32).expand(problems)[:, None]  # (problems, 1)
+        bound = strengths * self._curvature + self._penalty  # (dim + 1, problems, 1)
+        mask = torch.from_numpy(kept).float()[:, :, None]
+        counts = strengths[:, 0] * mask.sum(dim=(0, 2))
+        weights = torch.zeros(shape) if start is None else start
+        ahead, pace = weights, torch.ones(problems)
+        for _ in range(most_steps):
+            logits = (self._rows @ ahead.reshape(shape[0], -1)).reshape(n, problems, self._columns)
+            error = torch.softmax(logits, dim=2) if self._columns > 1 else torch.sigmoid(logits)
+            error = (error - self._targets[:, None, :]) * mask
+            gradient = (self._rows.T @ error.reshape(n, -1)).reshape(shape) * strengths + self._penalty * ahead
+            step = gradient / bound
+            new = ahead - step
+            if bool(((gradient * step).sum(dim=(0, 2)) <= tolerance * counts).all()):
+                return new
+            # Momentum starts anew where it points uphill (O'Donoghue and Candès 2015, Adaptive restart).
+            uphill = (gradient * (new - weights)).sum(dim=(0, 2)) > 0
+            next_pace = torch.where(uphill, 1.0, (1 + torch.sqrt(1 + 4 * pace**2)) / 2)
+            momentum = torch.where(uphill, 0.0, (pace - 1) / next_pace)[:, None]
+            ahead, weights, pace = new + momentum * (new - weights), new, next_pace
+        return weights
+
+    def predict(self, weights: torch.Tensor, features: Matrix | None = None) -> Labels:
+        """The class of each row under each regression, (n, problems); of the rows that it was made with, or others."""
+        rows = self._rows if features is None else self._placed(features)
+        logits = (rows @ weights.reshape(len(weights), -1)).reshape(len(rows), *weights.shape[1:])
+        found: Labels = (logits.argmax(dim=2) if self._columns > 1 else (logits[:, :, 0] > 0).long()).numpy()
+        return found
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a classifier says about the test rows, the accuracy by which it was chosen, and what was chosen."""
+
+    labels: Labels
+    dev_accuracy: float
+    strengths: list[float]
+
+
+def nested_folds(features: Matrix, labels: Labels, *, seed: int = SEED) -> Prediction:
+    """Rows without a split: each fold is tested by a classifier that cross-validation on the others has chosen."""
+    model = Regressions(features, labels, int(labels.max()) + 1)
+    outer = _folds(labels, seed)
+    kept = np.stack([_mask(train, len(labels)) for train, _ in outer], axis=1)
+    inner = [(train[a], train[b]) for train, _ in outer for a, b in _folds(labels[train], seed)]
+    scores = _fold_scores(model, labels, inner, STRENGTHS).reshape(len(STRENGTHS), len(outer), -1)
+    by_strength = scores.mean(axis=2).round(4)  # (strengths, outer folds)
+    chosen = np.array(STRENGTHS)[by_strength.argmax(axis=0)]
+    found = model.predict(model.fit(kept, chosen))
+    predicted = np.empty_like(labels)
+    for fold, (_, test) in enumerate(outer):
+        predicted[test] = found[test, fold]
+    return Prediction(predicted, float(by_strength.max(axis=0).mean()), chosen.tolist())
+
+
+def folds_of_train(features: Matrix, labels: Labels, test: Matrix, *, seed: int = SEED) -> Prediction:
+    """Train and test: cross-validation on train chooses, all of train teaches."""
+    model = Regressions(features, labels, int(labels.max()) + 1)
+    scores = _fold_scores(model, labels, _folds(labels, seed), STRENGTHS_BY_FOLD).mean(axis=1).round(4)
+    chosen = STRENGTHS_BY_FOLD[int(scores.argmax())]
+    weights = model.fit(np.ones((len(labels), 1), np.bool_), chosen)
+    return Prediction(model.predict(weights, test)[:, 0], float(scores.max()), [chosen])
+
+
+def chosen_on_dev(
+    features: Matrix, labels: Labels, dev: Matrix, dev_labels: Labels,
+    test: Matrix,
+) -> Prediction:  # fmt: skip
+    """Train, dev and test: dev chooses, train teaches."""
+    model = Regressions(features, labels, int(labels.max()) + 1)
+    weights = model.fit(np.ones((len(labels), len(STRENGTHS)), np.bool_), np.array(STRENGTHS))
+    scores = (model.predict(weights, dev) == dev_labels[:, None]).mean(axis=0).round(4)
+    best = int(scores.argmax())
+    return Prediction(model.predict(weights, test)[:, best], float(scores.max()), [STRENGTHS[best]])
+
+
+def _folds(labels: Labels, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    number = max(2, min(FOLDS, int(np.bincount(labels).max())))
+    with warnings.catch_warnings():  # a class with fewer rows than folds is in some folds only, as in SentEval
+        warnings.simplefilter("ignore", UserWarning)
+        return list(StratifiedKFold(number, shuffle=True, random_state=seed).split(labels, labels))
+
+
+def _mask(indices: NDArray[np.intp], rows: int) -> NDArray[np.bool_]:
+    mask = np.zeros(rows, np.bool_)
+    mask[indices] = True
+    return mask
+
+
+def _fold_scores(
+    model: Regressions,
+    labels: Labels,
+    folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]],
+    strengths: Sequence[float],
+) -> NDArray[np.float64]:
+    """Accuracy on the held-out rows, (strengths, folds); a weaker penalty starts from the stronger one's optimum."""
+    kept, held = (np.stack([_mask(fold[side], len(labels)) for fold in folds], axis=1) for side in (0, 1))
+    scores, weights = [], None
+    for strength in strengths:
+        weights = model.fit(kept, strength, weights)
+        hits = model.predict(weights) == labels[:, None]
+        scores.append((hits & held).sum(axis=0) / held.sum(axis=0))
+    return np.stack(scores)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A share of rows with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+    rows: int
+
+    @classmethod
+    def of(cls, hits: NDArray[np.bool_]) -> "Accuracy":
+        """From which rows are right, by Wilson's score interval, which stays within 0 and 1."""
+        n, share, z = len(hits), float(hits.mean()), 1.959964
+        centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+        reach = z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
+        return cls(share, centre - reach, centre + reach, n)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a task gave. `unseen` leaves out the test rows whose text is in train, None where there are none."""
+
+    task: str
+    data: list[str]
+    accuracy: Accuracy
+    unseen: Accuracy | None
+    f1: float | None
+    dev_accuracy: float
+    strengths: list[float]
+    train_rows: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The scores of a suite, and for each task without data the sentence that says how to get it."""
+
+    scores: list[Score]
+    missing: dict[str, str]
+
+    @property
+    def average(self) -> float | None:
+        """The mean accuracy over the tasks, if none is missing."""
+        return None if self.missing else float(np.mean([score.accuracy.value for score in self.scores]))
+
+
+def transfer(
+    encoder: Encodes,
+    name: str,
+    *,
+    tasks: Sequence[str] = (),
+    folder: Path | None = None,
+    limit: int | None = None,
+    seed: int = SEED,
+    report: Progress = lambda task, step, done, total: None,
+) -> Outcome:
+    """Score an encoder on a suite, `en` or `ko`; tasks whose data is not here are named and do not stop the others.
+
+    Args:
+        encoder: anything with `encode`.
+        name: the suite.
+        tasks: only these tasks of it.
+        folder: where the data is; `KOSBERT_DATA` without it.
+        limit: draw only so many rows of each part, for a quick look.
+        seed: of folds and draws; SentEval's own by default.
+        report: called as the work goes on.
+    """
+    vectors, scores, missing = Vectors(encoder, seed), [], {}
+    for task in suite(name, tasks):
+        try:
+            splits, parts = task.load(folder, limit=limit, seed=seed)
+        except KosbertError as error:
+            missing[task.name] = str(error)
+            continue
+        scores.append(score_task(task, splits, parts, vectors, seed=seed, report=report))
+    if not scores:
+        raise KosbertError(next(iter(missing.values())))
+    return Outcome(scores, missing)
+
+
+def score_task(
+    task: Task, splits: list[str], parts: Parts, vectors: Vectors, *, seed: int = SEED,
+    report: Progress = lambda task, step, done, total: None,
+) -> Score:  # fmt: skip
+    """Encode, choose, classify and count, by the protocol that the parts of the task ask for."""
+    started = time.perf_counter()
+    # SentEval sorts by length, so the folds of a seed depend on it (senteval/binary.py, trec.py, mrpc.py).
+    parts = {part: sorted(rows, key=_length_and_label) for part, rows in parts.items()}
+    texts = [text for rows in parts.values() for row in rows for text in sentences_of(row)]
+    known = vectors.of(texts, lambda done, total: report(task.name, "encoding", done, total))
+    encoded = time.perf_counter()
+    report(task.name, "classifying", 0, 1)
+    classes = sorted({row.label for rows in parts.values() for row in rows})
+    x = {part: features_of(task.features, known, rows) for part, rows in parts.items()}
+    y = {part: np.array([classes.index(row.label) for row in rows]) for part, rows in parts.items()}
+    teaching, testing = ("all", "all") if "all" in parts else ("train", "test")
+    if len(np.unique(y[teaching])) < 2:
+        raise UsageError(f"the rows of {task.name} are all of one class: give a larger limit")
+    if "all" in parts:
+        found = nested_folds(x["all"], y["all"], seed=seed)
+    elif "dev" in parts:
+        found = chosen_on_dev(x["train"], y["train"], x["dev"], y["dev"], x["test"])
+    else:
+        found = folds_of_train(x["train"], y["train"], x["test"], seed=seed)
+    hits = found.labels == y[testing]
+    seen = {sentences_of(row) for row in parts.get("train", ())}
+    unseen = np.array([sentences_of(row) not in seen for row in parts[testing]])
+    report(task.name, "classifying", 1, 1)
+    return Score(
+        task=task.name,
+        data=splits,
+        accuracy=Accuracy.of(hits),
+        unseen=Accuracy.of(hits[unseen]) if 0 < unseen.sum() < len(hits) else None,
+        f1=_f1(y[testing], found.labels, task.f1, classes),
+        dev_accuracy=found.dev_accuracy,
+        strengths=found.strengths,
+        train_rows=len(parts[teaching]),
+        seconds={"encoding": encoded - started, "classifying": time.perf_counter() - encoded},
+    )
+
+
+def _length_and_label(row: Example) -> tuple[tuple[int, ...], str]:
+    return tuple(len(text.split()) for text in sentences_of(row)), row.label
+
+
+def _f1(gold: Labels, predicted: Labels, kind: str, classes: list[str]) -> float | None:
+    if not kind:
+        return None
+    if kind == "macro":
+        return float(f1_score(gold, predicted, average="macro", zero_division=0))
+    return float(f1_score(gold == classes.index(kind), predicted == classes.index(kind), zero_division=0))
