@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from sentence_transformers import CrossEncoder
+from transformers.utils import logging as transformers_logging
 
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
@@ -130,12 +132,15 @@ def _load(directory: Path, device: str | None, **arguments: Any) -> CrossEncoder
     """A CrossEncoder from a directory; weights that are pickled are refused, code that comes with them is not run."""
     if not directory.is_dir():
         raise UsageError(f"there is no directory {directory}: give the directory of a model")
+    verbosity, bars_shown = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()  # that the head is new is no news
+    transformers_logging.disable_progress_bar()
     try:
         return CrossEncoder(
             str(directory),
             device=device or best_device(),
             local_files_only=True,
-            model_kwargs={"use_safetensors": True},
+            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
             **arguments,
         )
     except Exception as error:  # a damaged file raises whatever its reader raises
@@ -143,3 +148,7 @@ def _load(directory: Path, device: str | None, **arguments: Any) -> CrossEncoder
         raise KosbertError(
             f"the model in {directory} cannot be loaded ({reason}): give an encoder with safetensors and a tokenizer"
         ) from error
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars_shown:
+            transformers_logging.enable_progress_bar()

@@ -1,14 +1,13 @@
 """A backbone that starts from nothing: a WordPiece tokenizer trained on text, and a small BERT with random weights."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, BertTokenizerFast
-from transformers.utils import logging as transformers_logging
 
 from kosbert.errors import UsageError
 from kosbert.model.encoder import Encoder
@@ -59,18 +58,6 @@ def _inner_characters(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without transformers' progress bars: writing a small file is no news."""
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
-
-
 def new_backbone(
     sentences: Iterable[str],
     *,
@@ -97,11 +84,14 @@ def new_backbone(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         pad_token_id=tokenizer.pad_token_id,
+        architectures=["BertModel"],
     )
-    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), _quietly():
+    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # With BERT's own pooling layer, which nothing uses: AutoModel would make a random one whenever it loads.
-        BertModel(config).save_pretrained(folder)
+        # Written by hand, because the model's save_pretrained writes nothing in any but the first of several processes.
+        save_file(BertModel(config).state_dict(), Path(folder) / "model.safetensors", metadata={"format": "pt"})
+        config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         encoder = load(Path(folder), pooling=pooling, max_length=max_length)
     encoder.source = f"new {layers}x{hidden}"

@@ -1,8 +1,8 @@
 """Checkpoints that survive anything: safetensors and JSON, written beside their place and renamed onto it.
 
-    OUT/checkpoints/00000120/   weights.safetensors  optimizer.safetensors  state.json
+    OUT/checkpoints/00000120/   weights.safetensors  optimizer.safetensors  state.json  sha256.json
 
-A checkpoint exists as a whole or not at all. `state.json` holds the checksums of the other files; one that does not
+A checkpoint exists as a whole or not at all. `sha256.json` holds the checksums of the other files; one that does not
 agree is passed over for the one before it. No pickle: the optimizer's state is tensors by name.
 """
 
@@ -26,6 +26,7 @@ from kosbert.errors import KosbertError
 
 logger = logging.getLogger(__name__)
 
+_CHECKSUMS = "sha256.json"
 _KEPT = 2  # the newest, and the one before in case the newest is damaged
 
 
@@ -53,14 +54,14 @@ class Checkpoints:
         workshop = self.folder / f".{target.name}"
         try:
             workshop.mkdir(parents=True)
-            checksums = {}
             for name, tensors in (("weights", weights), ("optimizer", optimizer)):
-                file = workshop / f"{name}.safetensors"
-                save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, file)
-                checksums[file.name] = _sync(file)
-            note = workshop / "state.json"
-            note.write_text(json.dumps({**state, "sha256": checksums}, ensure_ascii=False), encoding="utf-8")
-            _sync(note)
+                ready = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+                save_file(ready, workshop / f"{name}.safetensors")
+            (workshop / "state.json").write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
+            checksums = {file.name: _digest(file) for file in workshop.iterdir()}
+            (workshop / _CHECKSUMS).write_text(json.dumps(checksums), encoding="utf-8")
+            for file in workshop.iterdir():
+                _sync(file)
             if target.exists():  # a run that went on from an earlier checkpoint comes to the same step again
                 shutil.rmtree(target)
             workshop.rename(target)
@@ -78,7 +79,7 @@ class Checkpoints:
         for folder in reversed(self._all()):
             try:
                 return _read(folder)
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            except (OSError, ValueError, AttributeError, SafetensorError) as error:
                 logger.warning("the checkpoint %s is damaged (%s): going back to what was before it", folder, error)
         return None
 
@@ -96,12 +97,11 @@ class Checkpoints:
 
 
 def _read(folder: Path) -> Checkpoint:
-    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-    for name, expected in state["sha256"].items():
+    for name, expected in json.loads((folder / _CHECKSUMS).read_text(encoding="utf-8")).items():
         if _digest(folder / name) != expected:
             raise ValueError(f"{name} has another checksum")
-    tensors = [load_file(folder / f"{name}.safetensors") for name in ("weights", "optimizer")]
-    return Checkpoint(state, *tensors)
+    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    return Checkpoint(state, *(load_file(folder / f"{name}.safetensors") for name in ("weights", "optimizer")))
 
 
 def _digest(file: Path) -> str:
@@ -109,11 +109,10 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _sync(file: Path) -> str:
-    """Make sure that the bytes are on the disk before the rename says so; returns their checksum."""
+def _sync(file: Path) -> None:
+    """Make sure that the bytes are on the disk before the rename says so."""
     with file.open("r+b") as stream:
         os.fsync(stream.fileno())
-    return _digest(file)
 
 
 def _trouble(error: Exception, folder: Path) -> str:

@@ -41,7 +41,7 @@ def read_rows(
     """The rows of data sets (`korsts-train`) and files (`my.tsv`), one after the other."""
     rows: list[Record] = []
     for reference in references:
-        is_file = Path(reference).suffix and (Path(reference).exists() or "/" in reference)
+        is_file = bool(Path(reference).suffix)  # no data set has a dot in its name
         rows += data.read_file(reference, columns) if is_file else data.load(reference, folder=folder)
     return rows
 
@@ -50,7 +50,10 @@ def examples(rows: Sequence[Record], needs: Needs, where: str) -> Examples:
     """Rows in the shape that an objective needs; rows of another kind are converted where that has one meaning."""
     if not rows:
         raise UsageError(f"{where} has no rows: name a data set that has some")
-    made = _MAKERS[needs](rows)
+    try:
+        made = _MAKERS[needs](rows)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
     if made is None or not len(made):
         kinds = ", ".join(sorted({type(row).__name__ for row in rows}))
         raise UsageError(f"{where} has {kinds} rows, which give no {needs}: choose data or an objective that fit")
@@ -62,7 +65,7 @@ def _scored_pairs(rows: Sequence[Record]) -> Examples | None:
     if len(pairs) < len(rows):
         return None
     scores = np.array([pair.score for pair in pairs], np.float32) / HIGHEST_SCORE
-    if scores.min() < 0 or scores.max() > 1:
+    if not (scores.min() >= 0 and scores.max() <= 1):  # in this form NaN is refused too
         raise UsageError(f"scores must lie between 0 and {HIGHEST_SCORE:g}: rescale the column")
     return Examples((tuple(p.sentence1 for p in pairs), tuple(p.sentence2 for p in pairs)), scores)
 
@@ -75,7 +78,7 @@ def _labelled_pairs(rows: Sequence[Record]) -> Examples | None:
     found = sorted({pair.label for pair in pairs})
     if not set(found) <= set(NLI_LABELS):
         raise UsageError(f"the labels are {', '.join(found)}: NLI needs {', '.join(NLI_LABELS)}")
-    if len(found) < 2:
+    if len(found) == 1:
         raise UsageError(f"every row has the label {found[0]}: classification needs rows of two or more classes")
     labels = np.array([NLI_LABELS.index(pair.label) for pair in pairs], np.int64)
     return Examples((tuple(p.sentence1 for p in pairs), tuple(p.sentence2 for p in pairs)), labels)

@@ -17,12 +17,13 @@ from kosbert.training.recipe import Recipe
 
 def prepare(out: Path, recipe: Recipe, *, resume: bool) -> None:
     """Make the folder, or see that it holds this very run and that the user wants to go on with it."""
-    note, wanted = out / "recipe.json", recipe.model_dump(mode="json", by_alias=True)
+    note, wanted = out / "recipe.json", recipe.model_dump(mode="json")
     half_written = note.with_suffix(".part")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if not note.is_file():
-            if set(out.iterdir()) - {half_written}:
+        trained = any((out / name).exists() for name in ("checkpoints", "curves.json", "model"))
+        if not note.is_file() or not trained:
+            if not note.is_file() and set(out.iterdir()) - {half_written}:
                 raise UsageError(f"{out} is not empty and holds no run: choose another --out")
             half_written.write_text(json.dumps(wanted, ensure_ascii=False, indent=2), encoding="utf-8")
             half_written.replace(note)
@@ -30,8 +31,8 @@ def prepare(out: Path, recipe: Recipe, *, resume: bool) -> None:
         found = json.loads(note.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{out} cannot be written ({error.strerror}): choose another --out") from error
-    except ValueError as error:
-        raise error if isinstance(error, UsageError) else UsageError(f"{note} is damaged: choose another --out") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise UsageError(f"{note} is damaged: choose another --out") from None
     if not resume:
         raise UsageError(f"{out} holds a run: add --resume to go on, or choose another --out")
     changed = sorted(key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key])

@@ -9,11 +9,13 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from kosbert.data.records import Record, ScoredPair, sentences_of
-from kosbert.errors import UsageError
+from kosbert.data.registry import references
+from kosbert.errors import UsageError, nearest
 from kosbert.model.tokens import Tokens
-from kosbert.objectives import OBJECTIVES, build
-from kosbert.training.examples import examples, read_rows
+from kosbert.objectives import OBJECTIVES, Objective, build
+from kosbert.training.examples import Examples, examples, read_rows
 from kosbert.training.loop import Lesson
+from kosbert.training.processes import in_the_first
 from kosbert.training.recipe import Recipe, Source, Stage
 from kosbert.training.teacher import teacher_vectors
 
@@ -28,13 +30,20 @@ class Library:
 
     def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> list[Record]:
         """The rows behind data sets, roles or files, one after the other."""
-        references = self._recipe.references(names)
-        name = " + ".join(references)
+        self._check_names(names)
+        sources = self._recipe.references(names)
+        name = " + ".join(sources) + "".join(f", {role}: {column}" for role, column in (columns or {}).items())
         if name not in self._rows:
-            self._rows[name] = rows = read_rows(references, columns, self._folder)
+            self._rows[name] = rows = read_rows(sources, columns, self._folder)
             digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
             self.fingerprints[name] = {"rows": len(rows), "sha256": digest}
         return self._rows[name]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        roles, known = self._recipe.data, set(references())
+        for name in names:
+            if name not in roles and name not in known and not Path(name).suffix:
+                raise UsageError(f"there is no role, data set or file {name!r}: {nearest(name, [*roles, *known])}")
 
     def sentences(self, names: Sequence[str]) -> list[str]:
         """Every sentence of the rows behind some names."""
@@ -51,21 +60,22 @@ class Library:
             found[reference] = pairs
         return found
 
+    def check(self, model: SentenceTransformer) -> None:
+        """See that every stage's data, objective and options fit each other, before the first of them is trained."""
+        for stage in self._recipe.stages:
+            for source in stage.data:
+                self._examples(source, stage)
+                self._objective(source, stage, model, teacher_dimension=model.get_embedding_dimension())
+        self.scored_pairs(self._recipe.test)
+
     def lesson(self, source: Source, stage: Stage, model: SentenceTransformer) -> Lesson:
         """A source of a stage, ready to be trained on."""
-        recipe = self._recipe
-        name = source.objective or stage.objective
-        where = f"stage {stage.name}, data {', '.join(source.rows)}"
-        made = examples(self.rows(source.rows, source.columns), OBJECTIVES[name].needs, where)
-        if source.limit and source.limit < len(made):
-            made = made.take(np.sort(np.random.default_rng(recipe.seed).permutation(len(made))[: source.limit]))
-        options = {**stage.options, **source.options}
-        labels = made.labels
-        if name == "distillation":
-            if not source.teacher:
-                raise UsageError(f"{where}: distillation needs a teacher; name a model or an ONNX file")
+        made = self._examples(source, stage)
+        labels, dimension = made.labels, 0
+        if source.teacher:
+            in_the_first(lambda: teacher_vectors(source.teacher, made.columns[0]))  # the others find them in the cache
             labels = teacher_vectors(source.teacher, made.columns[0])
-            options.setdefault("teacher_dimension", labels.shape[1])
+            dimension = labels.shape[1]
         numbers: dict[str, int] = {}  # each distinct sentence is tokenised once
         columns = tuple(
             np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, len(column))
@@ -75,10 +85,33 @@ class Library:
             tokens=Tokens(model, list(numbers)),
             columns=columns,
             labels=labels,
-            objective=build(name, model, **options),
-            batch_size=source.batch_size or recipe.settings(stage).batch_size,
+            objective=self._objective(source, stage, model, teacher_dimension=dimension),
+            batch_size=source.batch_size or self._recipe.settings(stage).batch_size,
             weight=source.weight,
         )
+
+    def _examples(self, source: Source, stage: Stage) -> Examples:
+        """The rows of a source as its objective needs them, cut to its limit."""
+        name = source.objective or stage.objective
+        where = f"stage {stage.name}, data {', '.join(source.rows)}"
+        if (name == "distillation") != bool(source.teacher):
+            raise UsageError(f"{where}: distillation, and nothing else, needs a teacher; name a model or an ONNX file")
+        made = examples(self.rows(source.rows, source.columns), OBJECTIVES[name].needs, where)
+        if source.limit and source.limit < len(made):
+            made = made.take(np.sort(np.random.default_rng(self._recipe.seed).permutation(len(made))[: source.limit]))
+        return made
+
+    def _objective(self, source: Source, stage: Stage, model: SentenceTransformer, teacher_dimension: int) -> Objective:
+        name = source.objective or stage.objective
+        options = {**stage.options, **source.options}
+        if source.teacher:
+            options.setdefault("teacher_dimension", teacher_dimension)
+        try:
+            return build(name, model, **options)
+        except UsageError as error:
+            raise UsageError(f"stage {stage.name}: {error}") from None
+        except (TypeError, ValueError) as error:  # a word where a number belongs
+            raise UsageError(f"stage {stage.name}: an option of {name} has a wrong value ({error})") from None
 
     def time_shares(self, budget: float | None) -> list[float | None]:
         """The seconds of each stage: a budget shared by the rows that each would be trained on."""
@@ -87,7 +120,7 @@ class Library:
             return [None] * len(stages)
         work = []
         for stage in stages:
-            rows = sum(len(self.rows(source.rows, source.columns)) for source in stage.data)
+            rows = sum(len(self._examples(source, stage)) for source in stage.data)
             batch_size = self._recipe.settings(stage).batch_size
             work.append(stage.steps * batch_size if stage.steps else rows * (stage.epochs or 1))
         return [budget * each / sum(work) for each in work]

@@ -5,20 +5,30 @@
 An unknown key is an error that names the nearest one, so that a typing error never trains something else.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from kosbert.errors import UsageError
 from kosbert.objectives import OBJECTIVES
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _as_list(value: Any) -> Any:
@@ -37,6 +47,29 @@ class NewBackbone(_Strict):
     heads: int = Field(4, ge=1)
     vocabulary: int = Field(8000, ge=100)
     dropout: float = Field(0.1, ge=0, lt=1)
+
+
+class FewerLayers(_Strict):
+    """A trained model with only some of its layers, evenly spaced: a student that starts from what it knows."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    source: str = Field(alias="from", description="a directory or a hub name")
+    layers: int = Field(ge=1)
+
+
+def _kind_of_backbone(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "FewerLayers" if "from" in value else "NewBackbone"
+    return type(value).__name__ if isinstance(value, NewBackbone | FewerLayers) else "str"
+
+
+Backbone = Annotated[
+    Annotated[str, Tag("str")]
+    | Annotated[NewBackbone, Tag("NewBackbone")]
+    | Annotated[FewerLayers, Tag("FewerLayers")],
+    Discriminator(_kind_of_backbone),
+]
 
 
 class Settings(_Strict):
@@ -68,7 +101,8 @@ class Source(_Strict):
 
 def _as_sources(value: Any) -> Any:
     """`data: nli` and `data: [nli, {rows: sts}]` are short for lists of sources."""
-    return [{"rows": item} if isinstance(item, str) else item for item in _as_list(value)]
+    value = _as_list(value)
+    return [{"rows": item} if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
 
 
 class Stage(_Strict):
@@ -88,6 +122,8 @@ class Stage(_Strict):
             raise ValueError("give epochs or steps, one of them")
         for source in self.data:
             name = source.objective or self.objective
+            if not name:
+                raise ValueError(f"give an objective, one of {', '.join(OBJECTIVES)}")
             if name not in OBJECTIVES:
                 raise ValueError(f"there is no objective {name!r}; {_nearest(name, OBJECTIVES)}")
         return self
@@ -97,7 +133,7 @@ class Recipe(_Strict):
     """Everything that decides what a training run makes."""
 
     name: str = Field(pattern=r"^[\w-]+$")
-    backbone: str | NewBackbone
+    backbone: Backbone
     stages: list[Stage] = Field(min_length=1)
     data: dict[str, Names] = Field({}, description="roles: nli, sts, … → data sets, so that an overlay can change them")
     pooling: Literal["mean", "max", "cls", "first-last"] = "mean"
@@ -112,8 +148,11 @@ class Recipe(_Strict):
         names = [stage.name for stage in self.stages]
         if len(set(names)) < len(names):
             raise ValueError(f"two stages have the same name ({', '.join(names)})")
-        for stage in self.stages:
-            self.settings(stage)
+        for number, stage in enumerate(self.stages):
+            try:
+                self.settings(stage)
+            except ValidationError as error:
+                raise ValueError(_first_mistake(error, ("stages", number, "train"))) from None
         return self
 
     def settings(self, stage: Stage) -> Settings:
@@ -140,12 +179,21 @@ class Recipe(_Strict):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise UsageError(f"{where}: {_first_mistake(error, document)}") from None
+            raise UsageError(f"{where}: {_first_mistake(error)}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that takes 3e-5 for a number; YAML 1.1 wants 3.0e-5 and gives a string."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
         raise UsageError(f"there is no recipe {path}: give the path of a YAML file") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -168,7 +216,10 @@ def _set(document: dict[str, Any], setting: str) -> None:
     path, equals, text = setting.partition("=")
     if not equals:
         raise UsageError(f"--set {setting}: write it as key=value, for example train.lr=3e-5")
-    value = _number_or_yaml(text)
+    try:
+        value = yaml.load(text, _Loader)
+    except yaml.YAMLError:
+        value = text
     *parents, last = path.split(".")
     place: Any = document
     for key in parents:
@@ -186,24 +237,17 @@ def _set(document: dict[str, Any], setting: str) -> None:
         raise UsageError(f"--set {setting}: there is nothing at {last!r} in the recipe")
 
 
-def _number_or_yaml(text: str) -> Any:
-    try:
-        return float(text) if "e" in text.lower() else yaml.safe_load(text)  # YAML takes 3e-5 for a string
-    except (ValueError, yaml.YAMLError):
-        return text
-
-
-def _nearest(word: str, choices: Any) -> str:
-    close = get_close_matches(word, list(choices), n=1, cutoff=0) or [""]
+def _nearest(word: str, choices: Iterable[str]) -> str:
+    close = get_close_matches(word, list(choices), n=1, cutoff=0)
     return f"the nearest is {close[0]!r}"
 
 
-def _first_mistake(error: ValidationError, document: Mapping[str, Any]) -> str:
+def _first_mistake(error: ValidationError, above: Sequence[int | str] = ()) -> str:
     """The first mistake as one sentence: where it stands and what is wrong; for an unknown key the nearest one."""
     mistakes = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     first = mistakes[0]
-    place = [part for part in first["loc"] if not (isinstance(part, str) and part in ("str", "NewBackbone"))]
-    where = ".".join(map(str, place))
+    place = [*above, *first["loc"]]
+    where = ".".join(str(part) for part in place if part != "str" and part not in _KINDS)
     if first["type"] == "extra_forbidden":
         known = _known_keys(place[:-1])
         return f"there is no key {where!r}; {_nearest(str(place[-1]), known)} (of {', '.join(sorted(known))})"
@@ -211,11 +255,13 @@ def _first_mistake(error: ValidationError, document: Mapping[str, Any]) -> str:
     return f"{where}: {message}" if where else message
 
 
+_KINDS: dict[int | str, type[BaseModel]] = {"NewBackbone": NewBackbone, "FewerLayers": FewerLayers}
+_BELOW: dict[int | str, type[BaseModel]] = {"stages": Stage, "data": Source, "train": Settings, **_KINDS}
+
+
 def _known_keys(place: Sequence[int | str]) -> list[str]:
     """The keys that are allowed at a place in the recipe."""
     model: type[BaseModel] = Recipe
-    below: dict[str, type[BaseModel]] = {"stages": Stage, "data": Source, "train": Settings, "backbone": NewBackbone}
     for part in place:
-        if isinstance(part, str) and part in below:
-            model = below[part]
-    return list(model.model_fields)
+        model = _BELOW.get(part, model)
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,28 +1,33 @@
 """From a recipe to a model directory: the stages one after the other, and nothing lost on the way."""
 
 import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from kosbert.data.records import ScoredPair
-from kosbert.errors import KosbertError
+from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
 from kosbert.model import Encoder, load
 from kosbert.model.new import new_backbone
+from kosbert.model.prune import fewer_layers
 from kosbert.objectives import load_own_state, own_state
-from kosbert.training import folder
+from kosbert.training import folder, tracking
 from kosbert.training.checkpoint import Checkpoint, Checkpoints, optimizer_tensors, restore_optimizer
 from kosbert.training.lessons import Library
 from kosbert.training.loop import Hooks, Progress, batches_of, optimizer_for, run_stage
-from kosbert.training.processes import barrier, joined, rank
-from kosbert.training.recipe import NewBackbone, Recipe, Stage
+from kosbert.training.processes import agreed, barrier, in_the_first, joined, rank, world
+from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe, Stage
+from kosbert.training.tracking import tracked
 
 Report = Callable[[Stage, Progress, int, dict[str, float]], None]
 Curves = dict[str, list[dict[str, float]]]
@@ -46,6 +51,7 @@ def train(
     data_dir: Path | None = None,
     checkpoint_every: float = 300.0,
     report: Report | None = None,
+    trackers: Sequence[str] = (),
 ) -> Trained:
     """Train what a recipe says into `out`.
 
@@ -57,10 +63,12 @@ def train(
         data_dir: a folder with the data sets' files; by default `KOSBERT_DATA`.
         checkpoint_every: seconds between two checkpoints.
         report: called after every step with the stage, its progress, its number of steps, and the newest point.
+        trackers: tensorboard, wandb: where to show the curves besides.
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe.load(recipe)
+    tracking.check(trackers)
     with joined():
-        return _Run(recipe, Path(out), data_dir, checkpoint_every, report).go(resume, time_budget)
+        return _Run(recipe, Path(out), data_dir, checkpoint_every, report).go(resume, time_budget, trackers)
 
 
 class _Run:
@@ -75,33 +83,47 @@ class _Run:
         self.checkpoint_every, self.saved_at = checkpoint_every, time.monotonic()
         self.curves: Curves = {}
 
-    def go(self, resume: bool, time_budget: float | None) -> Trained:
-        if rank() == 0:
-            folder.prepare(self.out, self.recipe, resume=resume)
-        barrier()
+    def go(self, resume: bool, time_budget: float | None, trackers: Sequence[str]) -> Trained:
+        in_the_first(lambda: folder.prepare(self.out, self.recipe, resume=resume))
         done = folder.finished(self.out)
         if done:
+            self.checkpoints.clear()  # where the run was killed just before it did so
             return Trained(self.out / "model", done[0]["scores"], done[1])
         checkpoint = self.checkpoints.newest() if resume else None
         self.dev = self.library.scored_pairs(self.recipe.dev)
         self.encoder = self._backbone()
+        self.library.check(self.encoder.sentence_transformer)
         start, base = 0, 0
         if checkpoint:
+            self._refuse_changes(checkpoint)
             start, base, self.curves = (checkpoint.state[key] for key in ("stage", "base", "curves"))
             self.encoder.sentence_transformer.load_state_dict(_below("model.", checkpoint.weights))
         shares = self.library.time_shares(time_budget)
-        for index in range(start, len(self.recipe.stages)):
-            base = self._stage(index, base, shares[index], checkpoint)
-            checkpoint = None
+        values = {"recipe": self.recipe.name, "seed": self.recipe.seed, "backbone": self.encoder.source}
+        with tracked(trackers if rank() == 0 else (), self.out, self.recipe.name, values) as self.log:
+            for index in range(start, len(self.recipe.stages)):
+                base = self._stage(index, base, shares[index], checkpoint)
+                checkpoint = None
         return self._finish()
 
     def _backbone(self) -> Encoder:
         recipe = self.recipe
+        shape: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
+        torch.manual_seed(recipe.seed)  # transformers makes a random pooling layer where a checkpoint has none
         if isinstance(recipe.backbone, NewBackbone):
-            shape = recipe.backbone.model_dump(exclude={"text"})
             texts = self.library.sentences(recipe.backbone.text)
-            return new_backbone(texts, **shape, pooling=recipe.pooling, max_length=recipe.max_length, seed=recipe.seed)
-        return load(recipe.backbone, pooling=recipe.pooling, max_length=recipe.max_length)
+            return new_backbone(texts, **recipe.backbone.model_dump(exclude={"text"}), **shape, seed=recipe.seed)
+        if isinstance(recipe.backbone, FewerLayers):
+            return fewer_layers(recipe.backbone.source, recipe.backbone.layers, **shape)
+        return load(recipe.backbone, **shape)
+
+    def _refuse_changes(self, checkpoint: Checkpoint) -> None:
+        """A resumed run must be the same run: with the same rows, shared by as many processes."""
+        if checkpoint.state["data"] != self.library.fingerprints:
+            raise UsageError(f"the data of the run in {self.out} has changed: put it back, or choose another --out")
+        if checkpoint.state["processes"] != world():
+            before = checkpoint.state["processes"]
+            raise UsageError(f"the run in {self.out} had {before} processes and this one has {world()}: start {before}")
 
     def _stage(self, index: int, base: int, share: float | None, checkpoint: Checkpoint | None) -> int:
         """Train one stage and leave the model with its best weights; returns the number of the next checkpoint."""
@@ -133,11 +155,12 @@ class _Run:
             tensors |= {f"best.{name}": value for name, value in best.items()}
             for number, objective in enumerate(objectives):
                 tensors |= {f"objective.{number}.{name}": value for name, value in own_state(objective).items()}
-            state = {"stage": index, "base": base, "curves": self.curves, "progress": asdict(progress)}
+            state = self._state(index, base) | {"progress": asdict(progress)}
             self.checkpoints.save(base + progress.step, state, tensors, optimizer_tensors(optimizer))
             self.saved_at = time.monotonic()
 
         def report(progress: Progress, total: int, point: dict[str, float]) -> None:
+            self.log(stage.name, base + progress.step, point)
             if self.report and rank() == 0:
                 self.report(stage, progress, total, point)
 
@@ -149,38 +172,50 @@ class _Run:
         if best:
             model.load_state_dict(best)
         self.curves[stage.name] = progress.curve
+        base += plan.total
         if rank() == 0:
-            state = {"stage": index + 1, "base": base + plan.total, "curves": self.curves}
             tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-            self.checkpoints.save(base + plan.total, state, tensors, {})
+            self.checkpoints.save(base, self._state(index + 1, base), tensors, {})
+            self.saved_at = time.monotonic()
         barrier()
-        return base + plan.total
+        return base
+
+    def _state(self, stage: int, base: int) -> dict[str, Any]:
+        """What every checkpoint notes: where it stands, and what must not change until the run goes on."""
+        known = {"data": self.library.fingerprints, "processes": world()}
+        return {"stage": stage, "base": base, "curves": self.curves, **known}
 
     def _dev_score(self) -> float | None:
-        """Mean cosine Spearman over the dev sets."""
+        """Mean cosine Spearman over the dev sets, as the first process finds it; None where it is undefined."""
         found = [score_pairs(self.encoder, pairs)["spearman"] for pairs in self.dev.values()]
         defined = [score for score in found if score is not None]
-        return sum(defined) / len(defined) if defined else None
+        score = agreed(sum(defined) / len(defined) if defined else math.nan)
+        return None if math.isnan(score) else score
 
     def _finish(self) -> Trained:
         """Score the test sets, once, and write the model."""
         sets: dict[str, list[ScoredPair]] = {**self.dev, **self.library.scored_pairs(self.recipe.test)}
         scores = {name: score_pairs(self.encoder, pairs) for name, pairs in sets.items()}
-        path = self.out / "model"
-        if rank() == 0:
+        card = {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "seed": self.recipe.seed,
+            "data": self.library.fingerprints,
+            "scores": scores,
+            "versions": {name: version(name) for name in ("kosbert", "torch", "transformers", "sentence-transformers")},
+        }
+        in_the_first(lambda: self._write(card))
+        return Trained(self.out / "model", scores, self.curves)
+
+    def _write(self, card: dict[str, Any]) -> None:
+        try:
             (self.out / "curves.json").write_text(json.dumps(self.curves), encoding="utf-8")
-            libraries = ("kosbert", "torch", "transformers", "sentence-transformers")
-            card = {
-                "recipe": self.recipe.model_dump(mode="json"),
-                "seed": self.recipe.seed,
-                "data": self.library.fingerprints,
-                "scores": scores,
-                "versions": {name: version(name) for name in libraries},
-            }
-            self.encoder.save(path, card)
-            self.checkpoints.clear()
-        barrier()
-        return Trained(path, scores, self.curves)
+            self.encoder.save(self.out / "model", card)
+        except (OSError, SafetensorError) as error:
+            raise KosbertError(
+                f"the model cannot be written to {self.out} ({error}): make room, then run the same command with "
+                "--resume"
+            ) from error
+        self.checkpoints.clear()
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ strings (such as a Universal Sentence Encoder with its tokenizer inside the grap
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 
 from kosbert.data.locate import cache_dir
 from kosbert.errors import KosbertError, UsageError
+from kosbert.model.builtin import BUILTIN, builtin_directory
 
 _BLOCK = 4096  # sentences between two notes of how far we are
+_ONNX_BATCH = 64  # sentences that a graph sees at once
 
 
 class Teacher(Protocol):
@@ -48,15 +51,18 @@ class OnnxTeacher:
             raise KosbertError(
                 f"{path} cannot be run ({reason}): pip install onnxruntime-extensions may help"
             ) from error
-        (text,) = self._session.get_inputs()
-        if text.type != "tensor(string)":
-            raise UsageError(f"{path} reads {text.type} and not strings: give a model directory instead")
-        self._name = text.name
+        kinds = [each.type for each in self._session.get_inputs()]
+        if kinds != ["tensor(string)"]:
+            raise UsageError(f"{path} reads {', '.join(kinds)} and not strings: give a model directory instead")
+        self._name = self._session.get_inputs()[0].name
 
     def encode(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         """The first output of the graph."""
-        (vectors, *_) = self._session.run(None, {self._name: np.array(sentences, dtype=object)})
-        return np.asarray(vectors)
+        parts = [
+            self._session.run(None, {self._name: np.array(sentences[at : at + _ONNX_BATCH], dtype=object)})[0]
+            for at in range(0, len(sentences), _ONNX_BATCH)
+        ]
+        return np.concatenate(parts)
 
 
 def load_teacher(name: str) -> Teacher:
@@ -79,26 +85,66 @@ def teacher_vectors(
 ) -> NDArray[np.float16]:
     """The teacher's vectors of the sentences, (sentences, dimension), in float16, from the cache where they are there.
 
-    The cache is keyed by the teacher's name and every sentence. Half precision is far finer than what is learnt.
+    The cache is keyed by the teacher's name and files and by every sentence. Half precision is far finer than what is
+    learnt.
     """
-    digest = hashlib.sha256(json.dumps([name, list(sentences)], ensure_ascii=False).encode()).hexdigest()[:24]
-    folder = cache_dir().parent / "teachers"
-    file, note = folder / f"{digest}.npy", folder / f"{digest}.json"
-    done = int(json.loads(note.read_text(encoding="utf-8"))["done"]) if note.is_file() and file.is_file() else 0
-    if done < len(sentences):
-        folder.mkdir(parents=True, exist_ok=True)
-        teacher = teacher or load_teacher(name)
-        store = np.load(file, mmap_mode="r+") if done else None
-        while done < len(sentences):
+    key = json.dumps([name, _fingerprint(name), list(sentences)], ensure_ascii=False)
+    stem = cache_dir().parent / "teachers" / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    file, note = stem.with_suffix(".f16"), stem.with_suffix(".json")
+    try:
+        done, dimension = _standing(file, note)
+        if done < len(sentences):
+            stem.parent.mkdir(parents=True, exist_ok=True)
+            teacher = teacher or load_teacher(name)
+        while teacher and done < len(sentences):
             vectors = np.asarray(teacher.encode(list(sentences[done : done + _BLOCK])), np.float16)
-            if store is None:
-                shape = (len(sentences), vectors.shape[1])
-                store = np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
-            store[done : done + len(vectors)] = vectors
-            store.flush()
+            if not np.isfinite(vectors).all():
+                raise KosbertError(f"the teacher {name} gives vectors that are not finite: choose another teacher")
+            dimension = vectors.shape[1]
+            # Plain writes and no memory map: a full disk is then an error and not the end of the process.
+            with file.open("r+b" if done else "wb") as stream:
+                stream.seek(done * vectors[0].nbytes)
+                stream.write(vectors.tobytes())
+                stream.flush()
+                os.fsync(stream.fileno())
             done += len(vectors)
-            note.write_text(json.dumps({"done": done, "teacher": name}), encoding="utf-8")
+            _replace(note, json.dumps({"done": done, "dimension": dimension, "teacher": name}))
             if report:
                 report(done, len(sentences))
-    stored: NDArray[np.float16] = np.load(file, mmap_mode="r")
-    return stored
+        return np.memmap(file, np.float16, "r", shape=(len(sentences), dimension))
+    except OSError as error:
+        raise KosbertError(
+            f"the teacher's vectors cannot be kept in {stem.parent} ({error.strerror or error}): make room there, or "
+            "set KOSBERT_CACHE to another folder"
+        ) from error
+
+
+def _standing(file: Path, note: Path) -> tuple[int, int]:
+    """How many vectors are there, and their dimension; none where the two files do not fit each other."""
+    try:
+        noted = json.loads(note.read_text(encoding="utf-8"))
+        done, dimension = int(noted["done"]), int(noted["dimension"])
+        return (done, dimension) if file.stat().st_size >= done * dimension * 2 else (0, 0)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return 0, 0
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    fresh = file.with_suffix(f".{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)
+
+
+def _fingerprint(name: str) -> list[str]:
+    """Checksums of the teacher's files, so that a teacher trained further is another one; none for a hub name."""
+    path = builtin_directory() if name == BUILTIN else Path(name)
+    if path.is_file():
+        files = sorted(path.parent.glob(f"{path.stem}*"))  # an ONNX graph may keep its weights beside it
+    else:
+        files = sorted(each for each in path.rglob("*") if each.suffix in (".safetensors", ".json", ".txt", ".model"))
+    digests = []
+    for file in filter(Path.is_file, files):
+        with file.open("rb") as stream:
+            digests.append(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}")
+    return digests

@@ -1,0 +1,99 @@
+"""`kosbert train`: what it prints, where, and with which exit code."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from kosbert.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, tiny_bert: Path) -> Path:
+    rows = [f"비가 {'온다' if number % 2 else '간다'}.\t눈이 온다.\t{number % 6}" for number in range(16)]
+    (tmp_path / "sts.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]), encoding="utf-8")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        f"""
+name: small
+backbone: {tiny_bert}
+max_length: 32
+data: {{sts: {tmp_path / "sts.tsv"}}}
+dev: sts
+train: {{batch_size: 4, lr: 1e-3}}
+stages: [{{name: sts, data: sts, objective: cosine, epochs: 1}}]
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """A function that calls `kosbert train` and returns its exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["kosbert", "train", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_table(call, recipe):
+    code, out, _ = call(recipe)
+    assert code == 0
+    assert "small: cosine against human scores" in out
+    assert "runs/small/model" in out.replace("\\", "/")
+
+
+def test_json_settings_and_resume(call, recipe, tmp_path):
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text("stages: {epochs: null, steps: 3}", encoding="utf-8")
+    arguments = (recipe, "--with", overlay, "--set", "train.lr=3e-5", "--set", "stages.0.name=other", "--out", "here")
+    code, out, _ = call(*arguments, "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["model"] == str(Path("here") / "model")
+    (scores,) = document["scores"].values()
+    assert set(scores) == {"pearson", "spearman"}
+    trained = json.loads(Path("here/recipe.json").read_text(encoding="utf-8"))
+    assert (trained["train"]["lr"], trained["stages"][0]["name"]) == (3e-5, "other")
+    assert len(json.loads(Path("here/curves.json").read_text(encoding="utf-8"))["other"]) == 4
+    again = call(*arguments, "--resume", "--json")
+    assert (again[0], json.loads(again[1])) == (0, document)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set", "train.lrr=1"], 2, "there is no key 'train.lrr'; the nearest is 'lr'"),
+        (["--with", "nowhere.yaml"], 2, "there is no recipe nowhere.yaml"),
+        (["--set", "stages.0.data=stss"], 2, "there is no role, data set or file 'stss': did you mean sts"),
+        (["--set", "stages.0.objective=triplet"], 2, "which give no triplets"),
+        (["--set", "stages.0.options={scale: 3}"], 2, "has no option 'scale'"),
+        (["--set", "backbone=klue/nothing"], 1, "neither a directory nor in the cache"),
+        (["--set", "train.lr=1e30", "--set", "train.warmup=0"], 1, "stage sts: the "),
+        (["--out", "recipe.yaml"], 2, "cannot be written"),
+        (["--track", "tensorbord"], 2, "there is no tracker 'tensorbord'"),
+    ],
+)
+def test_mistakes_are_one_sentence_without_a_traceback(call, recipe, arguments, code, message):
+    found, out, err = call(recipe, *arguments)
+    assert found == code
+    (line,) = [line for line in err.splitlines() if line.startswith("kosbert: ")]
+    assert message in line
+    assert "Traceback" not in err
+    assert out == ""

@@ -1,0 +1,127 @@
+"""A recipe of two stages that trains in a second, its data, and processes that can be killed."""
+
+import copy
+import json
+import multiprocessing
+import random
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kosbert.training import Recipe
+
+SUBJECTS = ("오늘은", "남자가", "여자가", "아이가", "고양이가", "강아지는", "대통령이", "사람이")
+OBJECTS = ("날씨를", "기타를", "노래를", "음식을", "물을", "커피를", "학교에", "집에", "책을", "영화를")
+VERBS = ("좋다", "마신다", "본다", "간다", "한다", "연주한다", "달린다", "잔다")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory) -> Path:
+    """sts.tsv (40 rows), nli.tsv (60), dev.tsv (24), text.txt (50), in the vocabulary of the tiny models."""
+    folder = tmp_path_factory.mktemp("files")
+    draw = random.Random(7)
+
+    def sentence() -> str:
+        words = (draw.choice(SUBJECTS), draw.choice(OBJECTS), *(["함께"] * draw.randint(0, 6)), draw.choice(VERBS))
+        return " ".join(words) + "."
+
+    def write(name: str, head: str, rows: list[str]) -> None:
+        (folder / name).write_text("\n".join([head, *rows] if head else rows) + "\n", encoding="utf-8")
+
+    scored = [f"{sentence()}\t{sentence()}\t{draw.randint(0, 50) / 10}" for _ in range(64)]
+    write("sts.tsv", "sentence1\tsentence2\tscore", scored[:40])
+    write("dev.tsv", "sentence1\tsentence2\tscore", scored[40:])
+    labels = ("entailment", "neutral", "contradiction")
+    premises = [sentence() for _ in range(20)]
+    nli = [f"{premise}\t{sentence()}\t{label}" for premise in premises for label in labels]
+    write("nli.tsv", "sentence1\tsentence2\tlabel", nli)
+    write("text.txt", "", sorted({f"{sentence()} {number}" for number in range(50)}))
+    return folder
+
+
+@pytest.fixture
+def document(files: Path, tiny_bert: Path) -> dict[str, Any]:
+    """NLI by classification (15 steps), then STS by cosine (10 steps); dev is scored twice an epoch."""
+    return {
+        "name": "tiny",
+        "backbone": str(tiny_bert),
+        "max_length": 32,
+        "data": {"nli": str(files / "nli.tsv"), "sts": str(files / "sts.tsv")},
+        "train": {"batch_size": 4, "lr": 1e-3, "evaluate": 2},
+        "dev": str(files / "dev.tsv"),
+        "stages": [
+            {"name": "nli", "data": "nli", "objective": "classification", "epochs": 1},
+            {"name": "sts", "data": "sts", "objective": "cosine", "epochs": 1},
+        ],
+    }
+
+
+@pytest.fixture
+def one_stage(document):
+    """A function that makes a recipe of one stage of some steps: STS by cosine unless told otherwise."""
+
+    def make(steps: int = 6, train: dict[str, Any] | None = None, **stage: Any) -> Recipe:
+        recipe = copy.deepcopy(document)
+        recipe["stages"] = [{"name": "only", "data": "sts", "objective": "cosine", "steps": steps, **stage}]
+        recipe["train"] |= train or {}
+        return Recipe.parse(recipe)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def weights():
+    """A function that reads all weights of a model directory."""
+    from safetensors.torch import load_file
+
+    def read(folder: Path) -> dict[str, torch.Tensor]:
+        found = {}
+        for file in sorted(folder.rglob("*.safetensors")):
+            found |= {f"{file.parent.relative_to(folder)}/{key}": value for key, value in load_file(file).items()}
+        assert found
+        return found
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def assert_same(weights):
+    """A function that compares two finished runs bit by bit: weights, scores, data, curves."""
+
+    def compare(one: Path, other: Path) -> None:
+        first, second = weights(one / "model"), weights(other / "model")
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[name], second[name]) for name in first)
+        for name in ("model/kosbert.json", "curves.json"):
+            assert json.loads((one / name).read_text("utf-8")) == json.loads((other / name).read_text("utf-8"))
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def start():
+    """A function that runs a script of this folder in a process of its own, which has torch imported already."""
+    context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+    if sys.platform != "win32":
+        context.set_forkserver_preload(["kosbert.training", "kosbert.cli.app"])
+    started = []
+
+    def run(script: str, **known: Any) -> multiprocessing.Process:
+        path = str(Path(__file__).with_name(script))
+        process = context.Process(target=runpy.run_path, args=(path, known), kwargs={"run_name": "__main__"})
+        process.start()
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()

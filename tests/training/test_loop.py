@@ -1,0 +1,246 @@
+"""The loop of a stage: schedule, best weights, patience, time budget, and what it says when a step fails."""
+
+import copy
+import json
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from kosbert.errors import KosbertError
+from kosbert.training import Recipe, loop, run, train
+from kosbert.training.loop import learning_rate
+from kosbert.training.recipe import Settings
+
+
+def rates(steps=100, **settings):
+    made = Settings(lr=1.0, **settings)
+    return np.array([learning_rate(made, step / steps) for step in range(steps)])
+
+
+def test_known_rates():
+    found = rates(warmup=0.1)
+    np.testing.assert_allclose(found[[0, 5, 10, 55, 99]], [0, 0.5, 1, 0.5, 1 / 90])
+    np.testing.assert_allclose(rates(warmup=0)[[0, 50, 99]], [1, 0.5, 0.01])
+    np.testing.assert_allclose(rates(warmup=0, schedule="cosine")[[0, 50]], [1, 0.5])
+    assert (rates(warmup=0, schedule="constant") == 1).all()
+    assert learning_rate(Settings(lr=2, warmup=1), 0.5) == 1
+
+
+def test_it_is_transformers_linear_schedule():
+    from transformers import get_linear_schedule_with_warmup
+
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule = get_linear_schedule_with_warmup(optimizer, 10, 100)
+    theirs = []
+    for _ in range(100):
+        theirs.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    np.testing.assert_allclose(rates(warmup=0.1), theirs)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5])
+def test_the_rate_is_never_zero_between_the_ends(schedule, warmup):
+    """A published trainer had a schedule that zeroed every second step."""
+    found = rates(schedule=schedule, warmup=warmup)
+    assert (found[1:] > 0).all()
+    peak = int(found.argmax())
+    assert (np.diff(found[: peak + 1]) > 0).all()
+    assert (np.diff(found[peak:]) <= 0).all()
+
+
+def test_what_is_really_used_is_the_schedule(one_stage, tmp_path):
+    trained = train(one_stage(8, {"warmup": 0.25, "lr": 1e-3}), tmp_path / "run")
+    used = [point["lr"] for point in trained.curves["only"][1:]]
+    np.testing.assert_allclose(used, [1e-3 * each for each in (0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6)])
+
+
+def test_a_seed_makes_the_run(one_stage, tmp_path, assert_same, weights):
+    recipe = one_stage(6, data="nli", objective="classification")
+    for name in ("one", "two"):
+        torch.manual_seed(hash(name))  # what the process did before must not matter
+        train(recipe, tmp_path / name)
+    assert_same(tmp_path / "one", tmp_path / "two")
+    train(recipe.model_copy(update={"seed": 43}), tmp_path / "other")
+    one, other = (weights(tmp_path / name / "model") for name in ("one", "other"))
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Dev scores as written in a list, the first before the first step; gives the weights at each of them."""
+
+    def use(scores):
+        seen, left = [], list(scores)
+
+        def score(self):
+            seen.append(copy.deepcopy(self.encoder.sentence_transformer.state_dict()))
+            return left.pop(0)
+
+        monkeypatch.setattr(run._Run, "_dev_score", score)
+        return seen
+
+    return use
+
+
+def test_the_best_weights_are_saved(one_stage, tmp_path, scripted, weights):
+    seen = scripted([0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7])  # 0.9 is what it started with, not a result
+    trained = train(one_stage(6, {"evaluate": 10}), tmp_path / "run")
+    assert [point.get("dev") for point in trained.curves["only"]] == [0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7]
+    saved = weights(trained.path)
+    best = {name.removeprefix("0.model."): value for name, value in seen[3].items() if name.startswith("0.model.")}
+    assert all(torch.equal(saved[f"./{name}"], value) for name, value in best.items())
+    last = {name.removeprefix("0.model."): value for name, value in seen[6].items() if name.startswith("0.model.")}
+    assert any(not torch.equal(saved[f"./{name}"], value) for name, value in last.items())
+
+
+def test_patience_ends_a_stage(one_stage, tmp_path, scripted):
+    scripted([0.0, 0.1, 0.5, 0.4, 0.45, 0.6, 0.55, 0.5, 0.4, 0.9])
+    trained = train(one_stage(9, {"evaluate": 10, "patience": 3}), tmp_path / "run")
+    assert len(trained.curves["only"]) == 1 + 8
+    assert trained.curves["only"][-1]["dev"] == 0.4
+
+
+def test_without_dev_the_last_weights_are_saved(document, tmp_path):
+    trained = train(Recipe.parse(document | {"dev": []}), tmp_path / "run")
+    assert trained.scores == {}
+    assert all("dev" not in point for curve in trained.curves.values() for point in curve)
+    assert [len(curve) for curve in trained.curves.values()] == [15, 10]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a step, a dev score and nothing else puts forward."""
+    now = [1000.0]
+    gradients, score = loop._gradients, run._Run._dev_score
+
+    def slow(*arguments):
+        now[0] += 1.0
+        return gradients(*arguments)
+
+    def slow_score(self):
+        now[0] += 50.0
+        return score(self)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(loop, "_gradients", slow)
+    monkeypatch.setattr(run._Run, "_dev_score", slow_score)
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_time_budget_ends_the_run_with_its_schedule(document, tmp_path):
+    document["stages"][0] |= {"epochs": 20}  # 300 steps and 100: shares of 3 to 1... by rows
+    document["stages"][1] |= {"epochs": 10}
+    trained = train(Recipe.parse(document), tmp_path / "run", time_budget=40)
+    steps = {name: curve[-1]["step"] for name, curve in trained.curves.items()}
+    assert steps == {"nli": 30, "sts": 10}  # 1,200 rows to 400; scoring costs nothing
+    for curve in trained.curves.values():
+        used = [point["lr"] for point in curve if "lr" in point]
+        assert max(used) > 0.9e-3
+        assert 0 < used[-1] < 1.3e-3 / 9  # the last of ten
+        assert "dev" in curve[-1]
+    assert (trained.path / "modules.json").is_file()
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_budget_that_is_not_used_up_changes_nothing(one_stage, tmp_path, assert_same):
+    train(one_stage(6), tmp_path / "free")
+    train(one_stage(6), tmp_path / "rich", time_budget=10_000)
+    assert_same(tmp_path / "free", tmp_path / "rich")
+
+
+def failing(monkeypatch, at, outcome):
+    """Let the objective's forward do something at its call of that number."""
+    from kosbert.objectives import OBJECTIVES
+
+    real, calls = OBJECTIVES["cosine"].loss_of, []
+
+    def loss_of(self, *arguments):
+        calls.append(1)
+        return outcome(real(self, *arguments)) if len(calls) == at else real(self, *arguments)
+
+    monkeypatch.setattr(OBJECTIVES["cosine"], "loss_of", loss_of)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "what"),
+    [
+        (lambda loss: loss * torch.nan, "loss became nan"),
+        (lambda loss: loss * torch.inf, "loss became inf"),
+        (lambda loss: (loss - loss.detach()).sqrt(), "gradient became (inf|nan)"),
+    ],
+)
+def test_a_loss_that_is_not_finite_stops_the_run(one_stage, tmp_path, monkeypatch, outcome, what):
+    failing(monkeypatch, 4, outcome)
+    with pytest.raises(KosbertError, match=rf"^stage only: the {what} at step 4 .* lower train.lr .* start again$"):
+        train(one_stage(6), tmp_path / "run", checkpoint_every=0)
+    kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    # Step 4 failed, so the weights after step 3 are in doubt; those after step 2 gave a finite loss.
+    assert [each.name for each in kept] == ["00000001", "00000002"]
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_a_learning_rate_that_explodes(one_stage, tmp_path):
+    with pytest.raises(KosbertError, match=r"^stage only: the (loss|gradient) became .* at step \d") as caught:
+        train(one_stage(6, {"lr": 1e30, "warmup": 0.0}), tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_are_not_finite_at_the_end_are_no_model(one_stage, document, tmp_path, monkeypatch):
+    recipe = one_stage(2, {"warmup": 0.0}).model_copy(update={"dev": []})
+    step = torch.optim.AdamW.step
+
+    def explode(self, *arguments):
+        step(self, *arguments)
+        self.param_groups[0]["params"][0].data.fill_(torch.inf)
+
+    failing(monkeypatch, 2, lambda loss: (monkeypatch.setattr(torch.optim.AdamW, "step", explode), loss)[1])
+    with pytest.raises(KosbertError, match="weights are not finite after step 2: lower train.lr"):
+        train(recipe, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA: tried to allocate 20 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes"),
+        MemoryError(),
+    ],
+)
+def test_out_of_memory_says_what_to_lower(one_stage, tmp_path, monkeypatch, error):
+    def fail(loss):
+        raise error
+
+    failing(monkeypatch, 3, fail)
+    message = r"^stage only: memory ran out at step 3 with 4 rows of \d+ tokens: lower train.batch_size or max_length.*"
+    with pytest.raises(KosbertError, match=message):
+        train(one_stage(6), tmp_path / "run")
+
+
+def test_other_errors_are_not_taken_for_memory(one_stage, tmp_path, monkeypatch):
+    def fail(loss):
+        raise RuntimeError("view is not compatible with the memory format")
+
+    failing(monkeypatch, 1, fail)
+    with pytest.raises(RuntimeError, match="memory format"):
+        train(one_stage(6), tmp_path / "run")
+
+
+def test_several_sources_with_their_own_objective_and_weight(document, tmp_path):
+    document["stages"] = [
+        {
+            "name": "both",
+            "epochs": 1,
+            "data": [
+                {"rows": "nli", "objective": "ranking", "batch_size": 5},
+                {"rows": "sts", "objective": "cosine", "weight": 0.5, "limit": 12},
+            ],
+        }
+    ]
+    trained = train(Recipe.parse(document), tmp_path / "run")
+    assert len(trained.curves["both"]) == 1 + 20 // 5 + 12 // 4  # 20 triplets
+    card = json.loads((trained.path / "kosbert.json").read_text(encoding="utf-8"))
+    assert sorted(each["rows"] for each in card["data"].values()) == [24, 40, 60]
