@@ -48,7 +48,7 @@ def test_table() -> None:
     assert done.exit_code == 0
     assert "accuracy ×100" in done.stdout
     assert "at most 300 rows" in done.stdout
-    assert "nowhere is not here: senteval/CR/custrev.neg of cr is not here: get it from" in done.stdout
+    assert "nowhere: senteval/CR/custrev.neg of cr is not here: get it from" in done.stdout
     assert "sample" in done.stderr  # the progress bar
 
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from kosbert.data.records import LabelledPair, LabelledSentence
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation import tasks as catalogue
+from kosbert.evaluation import transfer as protocol
 from kosbert.evaluation.baselines import RandomWords
 from kosbert.evaluation.tasks import TASKS, Task, Vectors
 from kosbert.evaluation.transfer import (
@@ -52,15 +53,18 @@ def sklearn_fit(features: np.ndarray, labels: np.ndarray, strength: float) -> Lo
     return LogisticRegression(C=strength, tol=1e-9, max_iter=10_000).fit(features.astype(np.float64), labels)
 
 
-def folds(labels: np.ndarray) -> list:
-    return list(StratifiedKFold(10, shuffle=True, random_state=1111).split(labels, labels))
+def folds(labels: np.ndarray, number: int = 10) -> list:
+    return list(StratifiedKFold(number, shuffle=True, random_state=1111).split(labels, labels))
 
 
-def sklearn_choice(features: np.ndarray, labels: np.ndarray, strengths: Sequence[float]) -> float:
-    """The strength with the best mean over ten folds, rounded as SentEval rounds; the first of equals."""
+def sklearn_choice(features: np.ndarray, labels: np.ndarray, strengths: Sequence[float], number: int = 10) -> float:
+    """The strength with the best mean over the folds, rounded as SentEval rounds; the first of equals."""
     means = []
     for strength in strengths:
-        each = [sklearn_fit(features[a], labels[a], strength).score(features[b], labels[b]) for a, b in folds(labels)]
+        each = [
+            sklearn_fit(features[a], labels[a], strength).score(features[b], labels[b])
+            for a, b in folds(labels, number)
+        ]
         means.append(round(100 * np.mean(each), 2))
     return strengths[int(np.argmax(means))]
 
@@ -92,11 +96,12 @@ def test_strengths_may_differ_between_the_regressions() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_nested_folds_are_those_of_a_plain_loop(classes: int) -> None:
+def test_nested_folds_are_those_of_a_plain_loop(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "FOLDS", 4)  # even so the plain loop fits 100 times
     features, labels = noisy(60, 3, classes)
     expected, strengths = np.empty_like(labels), []
-    for train, test in folds(labels):
-        strengths.append(sklearn_choice(features[train], labels[train], STRENGTHS))
+    for train, test in folds(labels, 4):
+        strengths.append(sklearn_choice(features[train], labels[train], STRENGTHS, 4))
         expected[test] = sklearn_fit(features[train], labels[train], strengths[-1]).predict(features[test])
     found = nested_folds(features, labels)
     assert found.strengths == strengths

@@ -80,7 +80,7 @@ def main(folder: Path, rank: int, processes: int, port: int) -> None:
     save_file(found, folder / f"{processes}-{rank}.safetensors")
     if processes > 1:
         # DDP must be gone before the group is. Else DDP frees the group's last reference with Python's lock held and
-        # joins gloo's thread, which may wait for that lock to free a finished all-reduce (torch 2.13): a deadlock.
+        # joins gloo's thread, which may wait for that lock to free a finished all-reduce: hung so in torch 2.13 (gdb).
         gc.collect()
         distributed.destroy_process_group()
 

@@ -31,7 +31,13 @@ def undisturbed(tmp_path_factory, files, tiny_bert):
     folder = tmp_path_factory.mktemp("undisturbed")
     document = {
         "name": "tiny",
-        "backbone": {"text": ["nli", "sts"], "layers": 1, "hidden": 32, "heads": 2, "vocabulary": 200},
+        "backbone": {
+            "text": ["nli", "sts"],
+            "layers": 1,
+            "hidden": 32,
+            "heads": 2,
+            "vocabulary": 100,
+        },  # so few that words fall into syllables
         "max_length": 32,
         "data": {"nli": str(files / "nli.tsv"), "sts": str(files / "sts.tsv")},
         "train": {"batch_size": 4, "lr": 1e-3, "evaluate": 2, "buckets": True},

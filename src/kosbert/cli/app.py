@@ -57,7 +57,7 @@ def main() -> None:
         print(f"kosbert: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("kosbert: stopped; the same command goes on from what is saved", file=sys.stderr)
+        print("kosbert: stopped; the same command goes on from what is saved (train: add --resume)", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # `kosbert … | head` is not an error
         sys.stderr.close()

@@ -71,7 +71,7 @@ def _print_table(outcome: "Outcome", title: str) -> None:
         table.add_row("average", f"{100 * outcome.average:.2f}")
     out.print(table)
     for name, how in outcome.missing.items():
-        out.print(f"{name} is not here: {how}", soft_wrap=True, highlight=False)
+        out.print(f"{name}: {how}", soft_wrap=True, highlight=False)
 
 
 def _cells(accuracy: "Accuracy") -> tuple[str, str]:

@@ -94,7 +94,7 @@ class Regressions:
         for _ in range(most_steps):
             logits = (self._rows @ ahead.reshape(shape[0], -1)).reshape(n, problems, self._columns)
             error = torch.softmax(logits, dim=2) if self._columns > 1 else torch.sigmoid(logits)
-            error = (error - self._targets[:, None, :]) * mask
+            error.sub_(self._targets[:, None, :]).mul_(mask)  # (n, problems, columns)
             gradient = (self._rows.T @ error.reshape(n, -1)).reshape(shape) * strengths + self._penalty * ahead
             step = gradient / bound
             new = ahead - step

@@ -20,6 +20,7 @@ from torch.nn import functional
 from kosbert.errors import UsageError
 from kosbert.model.batching import by_budget, check, distinct, windows
 from kosbert.model.packing import is_packed
+from kosbert.model.quiet import quiet_transformers
 from kosbert.model.similarity import similarity_matrix
 
 logger = logging.getLogger(__name__)
@@ -251,7 +252,8 @@ class Encoder:
         workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             fresh, old = workshop / "fresh", workshop / "old"
-            self.sentence_transformer.save(str(fresh), create_model_card=False, safe_serialization=True)
+            with quiet_transformers():
+                self.sentence_transformer.save(str(fresh), create_model_card=False, safe_serialization=True)
             (fresh / "kosbert.json").write_text(text + "\n", encoding="utf-8")
             if target.exists():
                 target.rename(old)

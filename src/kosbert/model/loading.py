@@ -5,8 +5,6 @@ Weights are read from safetensors only, and no code that comes with a model is r
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,12 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WeightedLayerPooling
-from transformers.utils import logging as transformers_logging
 
 from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.model.builtin import BUILTIN, builtin_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.packing import pack
+from kosbert.model.quiet import quiet_transformers
 
 logger = logging.getLogger(__name__)
 
@@ -59,20 +57,6 @@ def load(
     return Encoder(model, source=str(name), card=_read_card(directory))
 
 
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """No bars for reading a file from disk, and no report on a pooler that nobody uses."""
-    bars, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
-
-
 def _read(directory: Path, pooling: str | None, device: str) -> SentenceTransformer:
     # Half precision is slower than float32 on most CPUs, and what we return is float32 anyway.
     arguments: dict[str, Any] = {"model_kwargs": {"use_safetensors": True, "dtype": torch.float32}}
@@ -80,7 +64,7 @@ def _read(directory: Path, pooling: str | None, device: str) -> SentenceTransfor
         if (directory / "modules.json").is_file():
             model = SentenceTransformer(str(directory), device=device, local_files_only=True, **arguments)
             if pooling is not None:
-                _change_pooling(model, pooling)
+                change_pooling(model, pooling)
             return model
         backbone = Transformer(str(directory), **arguments)
         return SentenceTransformer(modules=[backbone, *_pooling_modules(backbone, pooling or "mean")], device=device)
@@ -158,7 +142,7 @@ def _pooling_modules(backbone: Transformer, pooling: str) -> list[torch.nn.Modul
     return [average, Pooling(size, "mean")]
 
 
-def _change_pooling(model: SentenceTransformer, pooling: str) -> None:
+def change_pooling(model: SentenceTransformer, pooling: str) -> None:
     """Exchange the pooling of a saved model and keep what comes after it (a projection, normalisation)."""
     modules = list(model)
     places = [index for index, module in enumerate(modules) if isinstance(module, Pooling)]

@@ -12,7 +12,7 @@ from torch import nn
 
 from kosbert.errors import UsageError
 from kosbert.model.encoder import Encoder
-from kosbert.model.loading import _change_pooling, load
+from kosbert.model.loading import change_pooling, load
 
 
 def fewer_layers(
@@ -30,7 +30,7 @@ def fewer_layers(
     backbone.encoder.layer = nn.ModuleList(every[number] for number in kept(len(every), layers))
     backbone.config.num_hidden_layers = layers
     if any(isinstance(module, WeightedLayerPooling) for module in model):
-        _change_pooling(model, "first-last")  # which counts the layers
+        change_pooling(model, "first-last")  # which counts the layers
     encoder.source, encoder.card = f"{layers} layers of {name}", {}
     return encoder
 
