@@ -14,12 +14,12 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation import tasks as catalogue
 from kosbert.evaluation import transfer as protocol
 from kosbert.evaluation.baselines import RandomWords
+from kosbert.evaluation.logistic import Regressions
 from kosbert.evaluation.tasks import TASKS, Task, Vectors
 from kosbert.evaluation.transfer import (
     STRENGTHS,
     STRENGTHS_BY_FOLD,
     Accuracy,
-    Regressions,
     chosen_on_dev,
     folds_of_train,
     nested_folds,
