@@ -19,6 +19,8 @@ setup: .venv/.installed  ## create .venv with the tested versions
 
 study: setup  ## run the main job on the sample set, offline, and write its report
 	$(BIN)/kosbert study baselines
+	$(BIN)/kosbert train recipes/nli-sts.yaml --with recipes/overlays/sample.yaml --out studies/nli-sts --resume
+	$(BIN)/kosbert compare studies/nli-sts/model tfidf:sample-sts-train --on sample-sts-test
 
 test: setup  ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
