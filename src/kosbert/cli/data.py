@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from kosbert import data
-from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json
+from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json, whole
 from kosbert.data.locate import find, locate, verified
 from kosbert.data.registry import Dataset
 
@@ -119,7 +119,7 @@ def show(
     out.print(f"[bold]{reference}[/]: {len(rows):,} rows. {dataset.description}")
     out.print(f"{dataset.licence} · {dataset.home}\n", style="dim")
     if shown:
-        table = Table(*asdict(shown[0]))
+        table = Table(*map(whole, asdict(shown[0])))
         for row in shown:
             table.add_row(*map(str, asdict(row).values()))
         out.print(table)

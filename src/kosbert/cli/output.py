@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Column
 
 from kosbert.data.locate import Progress as Report
 
@@ -20,6 +21,11 @@ DataDirOption = Annotated[
 
 out = Console()
 err = Console(stderr=True)
+
+
+def whole(name: str) -> Column:
+    """A column whose cells wrap and are never cut: rich would end a long Korean phrase with an ellipsis."""
+    return Column(name, overflow="fold")
 
 
 def print_json(document: Any) -> None:

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from kosbert import data
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
 
 app = typer.Typer(help="Studies: a question, its runs, a report.", no_args_is_help=True)
 
@@ -59,9 +59,9 @@ def _show_sample() -> None:
     """A few rows of the sample set, one a phenomenon."""
     pairs = data.load("sample-sts-test")
     table = Table(
-        "phenomenon",
-        "sentence 1",
-        "sentence 2",
+        whole("phenomenon"),
+        whole("sentence 1"),
+        whole("sentence 2"),
         "score",
         title="The sample set: written by a grammar, labelled by construction",
     )
