@@ -31,9 +31,7 @@ class MtebEncoder:
         if name.count("/") != 1:
             raise UsageError(f"MTEB wants a name of two parts, not {name!r}: write organisation/model")
         self._encoder = encoder
-        self.mteb_model_meta = mteb.get_model_meta("mteb/baseline-random-encoder").model_copy(
-            update={"name": name, "revision": "local", "loader": None, "framework": ["PyTorch"], "reference": None}
-        )
+        self.mteb_model_meta = mteb.models.ModelMeta.create_empty({"name": name, "revision": "local"})
 
     def encode(self, inputs: Iterable[Mapping[str, Sequence[str]]], **_: Any) -> Vectors:
         """The vectors of all texts of MTEB's batches, in order; prompts do not exist for us."""

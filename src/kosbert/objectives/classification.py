@@ -7,13 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kosbert.data.readers import NLI_LABELS
 from kosbert.errors import UsageError, nearest
 from kosbert.objectives.features import Features
 from kosbert.objectives.layers import keep_in_step
 from kosbert.objectives.objective import Needs, Objective, labels_of
 from kosbert.objectives.siamese import unwrapped
-
-NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 # The seven rows of the paper's Table 6, in its order.
 CONCATENATIONS = ("u,v", "|u-v|", "u*v", "|u-v|,u*v", "u,v,u*v", "u,v,|u-v|", "u,v,|u-v|,u*v")

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
+from kosbert.data.readers import NLI_LABELS
 from kosbert.data.records import LabelledPair, LabelledSentence, Record, ScoredPair, Triplet
 from kosbert.errors import UsageError
 from kosbert.objectives import Needs
-from kosbert.objectives.classification import NLI_LABELS
 
 HIGHEST_SCORE = 5.0  # every STS set here is scored 0 to 5; the objectives want 0 to 1
 
