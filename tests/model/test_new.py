@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers import AutoTokenizer
 
 from kosbert.errors import UsageError
-from kosbert.model import Encoder, load
+from kosbert.model import TorchEncoder, load
 from kosbert.model.new import new_backbone, new_tokenizer
 
 SHAPE = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300, "dropout": 0.1, "pooling": "mean", "max_length": 20}
 TEXTS = [f"{number}번째 문장은 {word}에 대한 것이다." for number in range(40) for word in ("날씨", "음식", "Café")]
 
 
-def make(seed=0, **changes) -> Encoder:
+def make(seed=0, **changes) -> TorchEncoder:
     return new_backbone(TEXTS, **{**SHAPE, **changes}, seed=seed)
 
 
@@ -84,3 +85,14 @@ def test_shapes_that_cannot_be():
         make(hidden=33)
     with pytest.raises(UsageError, match="no text to train a tokenizer on"):
         new_tokenizer(["", " "], 300)
+
+
+def test_a_rare_character_does_not_hide_its_word(tmp_path):
+    texts = [*TEXTS * 50, "날씨龘"]
+    tokenizer = new_tokenizer([f"{text} {number % 100}" for number, text in enumerate(texts)], 300)
+    assert "龘" not in tokenizer.get_vocab()
+    expected = [*tokenizer.tokenize("날씨"), "[UNK]", *tokenizer.tokenize("날씨")]
+    assert tokenizer.tokenize("날씨龘날씨") == expected
+    assert tokenizer.tokenize("날씨👍날씨") == expected
+    tokenizer.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).tokenize("날씨👍날씨") == expected

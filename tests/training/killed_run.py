@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from kosbert.model import Encoder
+from kosbert.model import TorchEncoder
 from kosbert.training import Recipe, checkpoint, train
 
 RECIPE: str = globals()["RECIPE"]
@@ -31,7 +31,7 @@ def report(stage, progress, total, point):
         die()
 
 
-save_file, save, save_model = checkpoint.save_file, checkpoint.Checkpoints.save, Encoder.save
+save_file, save, save_model = checkpoint.save_file, checkpoint.Checkpoints.save, TorchEncoder.save
 calls = 0
 
 
@@ -61,6 +61,10 @@ def save_half_a_model(self, path, card=None):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    checkpoint.save_file, checkpoint.Checkpoints.save, Encoder.save = save_half_a_file, save_and_die, save_half_a_model
+    checkpoint.save_file, checkpoint.Checkpoints.save, TorchEncoder.save = (
+        save_half_a_file,
+        save_and_die,
+        save_half_a_model,
+    )
     recipe = Recipe.parse(json.loads(Path(RECIPE).read_text(encoding="utf-8")))
     train(recipe, OUT, resume=True, checkpoint_every=0, report=report)

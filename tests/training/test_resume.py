@@ -133,13 +133,13 @@ def test_a_full_disk_keeps_the_checkpoint_before(resume, undisturbed, assert_sam
 
 
 def test_a_full_disk_at_the_very_end(resume, undisturbed, assert_same, tmp_path, monkeypatch):
-    from kosbert.model import Encoder
+    from kosbert.model import TorchEncoder
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "save", full)
+        patch.setattr(TorchEncoder, "save", full)
         with pytest.raises(KosbertError, match=r"No space left.*make room.*--resume$"):
             resume()
     resume()

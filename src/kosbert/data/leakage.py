@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from kosbert.data.records import Record, sentences_of
+from kosbert.data.records import LabelledSentence, Record, sentences_of
 from kosbert.data.trigrams import TrigramIndex, Vocabulary, trigrams_of
 from kosbert.errors import UsageError
 from kosbert.text import clean
@@ -156,6 +156,30 @@ class _Letters(dict[int, int | None]):
 
 _DROPPED = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp", "Cf", "Sk"}
 _LETTERS = _Letters()
+
+
+def without(rows: Iterable[Record], held_out: Iterable[Record], *, groups: bool = False) -> list[Record]:
+    """The rows that have no sentence of the held-out set, compared at the level `normalised`.
+
+    With `groups`, sentences of one label are one group, and a group with such a sentence goes as a whole.
+
+    >>> from kosbert.data.records import LabelledSentence, Sentence
+    >>> rows = [LabelledSentence("비가 온다.", "1"), LabelledSentence("비 온다.", "1"), LabelledSentence("춥다.", "2")]
+    >>> [row.text for row in without(rows, [Sentence("비가 온다!")])]
+    ['비 온다.', '춥다.']
+    >>> [row.text for row in without(rows, [Sentence("비가 온다!")], groups=True)]
+    ['춥다.']
+    """
+    keys = set(_normalise([text for row in held_out for text in sentences_of(row)]))
+    rows = list(rows)
+    clean_rows = [row for row in rows if keys.isdisjoint(_normalise(list(sentences_of(row))))]
+    if not groups:
+        return clean_rows
+    kept, lost = set(map(id, clean_rows)), set()
+    for row in rows:
+        if isinstance(row, LabelledSentence) and id(row) not in kept:
+            lost.add(row.label)
+    return [row for row in clean_rows if not (isinstance(row, LabelledSentence) and row.label in lost)]
 
 
 def _normalise(texts: list[str]) -> list[str]:

@@ -1,75 +1,58 @@
-"""What users hold: sentences in, vectors out."""
+"""What users hold: sentences in, vectors out. What computes them (torch, ONNX Runtime) is in the files beside."""
 
-import json
 import logging
-import shutil
-import tempfile
-import threading
-from collections.abc import Iterable, Iterator, Sized
-from pathlib import Path
-from typing import Any, Literal, overload
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
-from sentence_transformers import SentenceTransformer
-from torch.nn import functional
 
 from kosbert.errors import UsageError
 from kosbert.model.batching import by_budget, check, distinct, windows
-from kosbert.model.packing import is_packed
-from kosbert.model.quiet import quiet_transformers
-from kosbert.model.similarity import similarity_matrix
+from kosbert.model.similarity import similarity_matrix, unit
+
+if TYPE_CHECKING:
+    import torch
 
 logger = logging.getLogger(__name__)
 
-# Large enough that matrix products are efficient, small enough that activations stay in the cache of a CPU.
-CPU_TOKEN_BUDGET = 1_024
-GPU_TOKEN_BUDGET = 16_384
 
+class Encoder(ABC):
+    """A model that turns sentences into vectors; made by `kosbert.load`. Several threads may use one Encoder."""
 
-class Encoder:
-    """A sentence-transformers model with a faster `encode`; made by `kosbert.load`.
-
-    `sentence_transformer` is the model itself, for everything that sentence-transformers can do with it. Several
-    threads may use one Encoder; they take turns.
-    """
-
-    def __init__(
-        self, sentence_transformer: SentenceTransformer, *, source: str = "", card: dict[str, Any] | None = None
-    ) -> None:
-        self.sentence_transformer = sentence_transformer
-        self.source = source
-        self.card = card or {}
-        self._turn = threading.Lock()  # the tokenizer's truncation settings are not thread-safe
+    source: str
+    card: dict[str, Any]
 
     @property
+    @abstractmethod
     def dim(self) -> int:
         """Length of a vector."""
-        return int(self.sentence_transformer.get_embedding_dimension())
 
     @property
+    @abstractmethod
     def max_length(self) -> int | None:
         """Tokens of a sentence that the model reads, with its special tokens; the rest is cut off. None: no limit."""
-        length = self.sentence_transformer.max_seq_length
-        # Models without a limit say so with infinity or with 10**30.
-        return None if length is None or length > 10**9 else int(length)
 
     @property
-    def device(self) -> torch.device:
-        """Where the model computes."""
-        return torch.device(self.sentence_transformer.device)
+    @abstractmethod
+    def _token_budget(self) -> int:
+        """Tokens of a batch that measured fastest."""
 
     @property
-    def tokenizer(self) -> Any:
-        """The tokenizer of the backbone."""
-        return self.sentence_transformer.tokenizer
+    @abstractmethod
+    def _pads(self) -> bool:
+        """Whether the sentences of a batch are filled up to the longest."""
 
-    def __repr__(self) -> str:
-        packing = "packed" if is_packed(self.sentence_transformer) else "padded"
-        return f"Encoder({self.source!r}, dim={self.dim}, max_length={self.max_length}, {self.device}, {packing})"
+    @abstractmethod
+    def _tokenise(self, texts: list[str]) -> tuple[Sequence[Any], list[int]]:
+        """What `_forward` wants of each text, and its tokens before anything is cut off."""
+
+    @abstractmethod
+    def _forward(self, batch: list[Any]) -> NDArray[np.float32]:
+        """The vectors of some of what `_tokenise` gave, (batch, dim)."""
 
     @overload
     def encode(
@@ -81,7 +64,7 @@ class Encoder:
     def encode(
         self, sentences: str | Iterable[str], *, normalize: bool = ..., dim: int | None = ...,
         output: Literal["torch"], token_budget: int | None = ..., progress: bool = ..., clean: bool = ...,
-    ) -> torch.Tensor: ...  # fmt: skip
+    ) -> "torch.Tensor": ...  # fmt: skip
 
     def encode(
         self,
@@ -93,7 +76,7 @@ class Encoder:
         token_budget: int | None = None,
         progress: bool = False,
         clean: bool = True,
-    ) -> NDArray[np.float32] | torch.Tensor:
+    ) -> "NDArray[np.float32] | torch.Tensor":
         """Turn sentences into float32 vectors, (n, dim), in the order given; one string gives one vector, (dim,).
 
         Args:
@@ -116,7 +99,11 @@ class Encoder:
         vectors = parts[1] if len(parts) == 2 else np.concatenate(parts)
         if single:
             vectors = vectors[0]
-        return torch.from_numpy(vectors) if output == "torch" else vectors
+        if output == "numpy":
+            return vectors
+        import torch
+
+        return torch.from_numpy(vectors)
 
     def encode_stream(
         self,
@@ -137,78 +124,41 @@ class Encoder:
             raise UsageError(f"a {type(sentences).__name__} is not a list of sentences; give a list of strings")
         if isinstance(sentences, np.ndarray) and sentences.ndim != 1:
             raise UsageError(f"an array of shape {sentences.shape} is not a list of sentences; give one dimension")
-        return self._stream(sentences, normalize, dim, token_budget, progress, clean)
+        return self._stream(sentences, normalize, dim, token_budget or self._token_budget, progress, clean)
 
     def _stream(
-        self,
-        sentences: Iterable[str],
-        normalize: bool,
-        dim: int | None,
-        budget: int | None,
-        progress: bool,
-        clean: bool,
+        self, sentences: Iterable[str], normalize: bool, dim: int | None, budget: int, progress: bool, clean: bool
     ) -> Iterator[NDArray[np.float32]]:
         total = len(sentences) if isinstance(sentences, Sized) else None
+        most = self.max_length
         shortened = 0
         with Progress(console=Console(stderr=True), disable=not progress) as bar:
             task = bar.add_task("encoding", total=total)
             for window in windows(check(sentences, clean=clean)):
                 texts, inverse = distinct(window)
-                lengths = self._token_counts(texts)
-                cut = np.array([self.max_length is not None and length > self.max_length for length in lengths])
+                tokenised, lengths = self._tokenise(texts)
+                cut = np.array([most is not None and length > most for length in lengths])
                 shortened += int(cut[inverse].sum())
-                yield self._vectors(texts, lengths, normalize, dim, budget)[inverse]
+                lengths = [min(length, most or length) for length in lengths]
+                yield self._vectors(tokenised, lengths, normalize, dim, budget)[inverse]
                 bar.advance(task, len(window))
         if shortened:
             logger.warning(
                 "%d of the sentences had more than %s tokens and lost their end; "
                 "load the model with a larger max_length if it allows that, or split them",
                 shortened,
-                self.max_length,
+                most,
             )
 
-    def _prompt(self) -> str | None:
-        """The prompt that this model was trained to see before each sentence, if any."""
-        model = self.sentence_transformer
-        return model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
-
-    def _token_counts(self, texts: list[str]) -> list[int]:
-        """Tokens of each text before anything is cut off."""
-        tokenizer = self.tokenizer
-        if not hasattr(tokenizer, "backend_tokenizer"):  # not a transformer: any measure of length will do
-            return [len(text) for text in texts]
-        prompt = self._prompt() or ""
-        with self._turn:
-            encoded = tokenizer(
-                [prompt + text for text in texts], truncation=False, padding=False, verbose=False,
-                return_attention_mask=False, return_token_type_ids=False,
-            )  # fmt: skip
-        return [len(ids) for ids in encoded["input_ids"]]
-
     def _vectors(
-        self, texts: list[str], lengths: list[int], normalize: bool, dim: int | None, budget: int | None
+        self, tokenised: Sequence[Any], lengths: list[int], normalize: bool, dim: int | None, budget: int
     ) -> NDArray[np.float32]:
-        model = self.sentence_transformer
-        budget = budget or (CPU_TOKEN_BUDGET if self.device.type == "cpu" else GPU_TOKEN_BUDGET)
-        lengths = [min(length, self.max_length or length) for length in lengths]
-        result = np.empty((len(texts), dim or self.dim), dtype=np.float32)
-        prompt = self._prompt()
-        for batch in by_budget(lengths, budget, padded=not getattr(model[0], "can_flatten_inputs", False)):
-            with self._turn, torch.inference_mode():
-                training = model.training
-                model.eval()
-                try:
-                    features = model.preprocess([texts[index] for index in batch], prompt=prompt)
-                    features = {
-                        key: value.to(self.device) if isinstance(value, torch.Tensor) else value
-                        for key, value in features.items()
-                    }
-                    vectors = model(features)["sentence_embedding"][:, : dim or self.dim].float()  # (batch, dim)
-                finally:
-                    model.train(training)
+        result = np.empty((len(tokenised), dim or self.dim), dtype=np.float32)
+        for batch in by_budget(lengths, budget, padded=self._pads):
+            vectors = self._forward([tokenised[index] for index in batch])[:, : dim or self.dim]  # (batch, dim)
             if normalize:
-                vectors = functional.normalize(vectors, dim=1)
-            result[batch] = vectors.cpu().numpy()
+                vectors = unit(vectors)
+            result[batch] = vectors
         return result
 
     def similarity(
@@ -224,46 +174,10 @@ class Encoder:
     def _as_vectors(self, items: Any) -> Any:
         if isinstance(items, str):
             return self.encode([items])
-        if isinstance(items, torch.Tensor) or (isinstance(items, np.ndarray) and items.dtype.kind in "fiu"):
+        if hasattr(items, "detach") or (isinstance(items, np.ndarray) and items.dtype.kind in "fiu"):
             return items
         if isinstance(items, Iterable):
             items = list(items)
             if items and not isinstance(items[0], str):
                 return items  # vectors as lists of numbers
         return self.encode(items)
-
-    def save(self, path: str | Path, card: dict[str, Any] | None = None) -> Path:
-        """Write a sentence-transformers directory with `kosbert.json`: all of it, or nothing.
-
-        Args:
-            path: the directory; a model that is already there is replaced, anything else is refused.
-            card: what made the model (recipe, data, seed, versions, scores); by default what it was loaded with.
-        """
-        target = Path(path).expanduser().absolute()
-        if target.exists() and not (target / "modules.json").is_file() and (target.is_file() or any(target.iterdir())):
-            raise UsageError(f"{target} exists and is not a model; choose an empty or new directory")
-        card = self.card if card is None else card
-        try:
-            text = json.dumps(card, ensure_ascii=False, indent=2, sort_keys=True)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"the card cannot be written as JSON ({error}); use plain values") from error
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target, because only a rename on the same disk is atomic.
-        workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
-            fresh, old = workshop / "fresh", workshop / "old"
-            with quiet_transformers():
-                self.sentence_transformer.save(str(fresh), create_model_card=False, safe_serialization=True)
-            (fresh / "kosbert.json").write_text(text + "\n", encoding="utf-8")
-            if target.exists():
-                target.rename(old)
-            try:
-                fresh.rename(target)
-            except OSError:
-                if old.exists():
-                    old.rename(target)
-                raise
-        finally:
-            shutil.rmtree(workshop, ignore_errors=True)
-        self.card = card
-        return target

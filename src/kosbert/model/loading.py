@@ -1,31 +1,21 @@
-"""From a name to an `Encoder`: a sentence-transformers directory, a plain encoder, or a Hugging Face name.
-
-Weights are read from safetensors only, and no code that comes with a model is run.
-"""
+"""From a name to an `Encoder`: the built-in model, a directory, or a Hugging Face name. No torch until it is needed."""
 
 import json
 import logging
 from pathlib import Path
-from typing import Any
-
-import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WeightedLayerPooling
+from typing import Any, Literal
 
 from kosbert.errors import KosbertError, UsageError, nearest
-from kosbert.model.builtin import BUILTIN, builtin_directory
+from kosbert.model.builtin import BUILTIN, BUILTIN_MODELS, builtin_directory
 from kosbert.model.encoder import Encoder
-from kosbert.model.packing import pack
-from kosbert.model.quiet import quiet_transformers
 
 logger = logging.getLogger(__name__)
 
-POOLINGS = ("mean", "max", "cls", "first-last")
-"""first-last: the mean over tokens of the average of the first and the last layer (SimCSE, avg_first_last)."""
+GRAPH = "model.onnx"
+"""The file that makes a directory one for ONNX Runtime."""
 
-_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+Backend = Literal["auto", "onnx", "torch"]
+
 # Enough for every encoder; leaves pickles, ONNX and TensorFlow copies of the weights where they are.
 _WANTED_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
@@ -36,6 +26,7 @@ def load(
     pooling: str | None = None,
     max_length: int | None = None,
     device: str | None = None,
+    backend: Backend = "auto",
 ) -> Encoder:
     """Load a model that turns sentences into vectors.
 
@@ -44,59 +35,42 @@ def load(
         pooling: mean, max, cls or first-last; by default what the model says, and mean for a plain encoder.
         max_length: tokens of a sentence, the rest is cut off; by default what the model says.
         device: "cuda", "mps" or "cpu"; by default the first of these that the machine has.
+        backend: "onnx", "torch", or "auto": ONNX Runtime, which starts at once, for a model that was exported for it,
+            unless a pooling or a GPU is asked for.
     """
-    if pooling is not None and pooling not in POOLINGS:
-        raise UsageError(f"unknown pooling {pooling!r}; {nearest(pooling, POOLINGS)}")
-    directory = _find(str(name))
-    _refuse_pickle(directory)
-    with quiet_transformers():
-        model = _read(directory, pooling, device or best_device())
-    _limit_length(model, max_length)
-    pack(model)
-    model.eval()
-    return Encoder(model, source=str(name), card=_read_card(directory))
+    if backend not in ("auto", "onnx", "torch"):
+        raise UsageError(f"unknown backend {backend!r}; {nearest(backend, ('auto', 'onnx', 'torch'))}")
+    if backend != "torch":
+        directory = find_model(str(name))
+        exported = (directory / GRAPH).is_file()
+        if exported and pooling is None and device in (None, "cpu"):
+            from kosbert.model.onnx_encoder import OnnxEncoder
+
+            return OnnxEncoder(directory, source=str(name), card=read_card(directory), max_length=max_length)
+        if backend == "onnx":
+            reason = "has a fixed pooling and runs on the CPU" if exported else f"holds no {GRAPH}: kosbert export it"
+            raise UsageError(f"{name} {reason}, or give backend torch")
+    from kosbert.model.torch_loading import load_torch
+
+    return load_torch(name, pooling=pooling, max_length=max_length, device=device)
 
 
-def _read(directory: Path, pooling: str | None, device: str) -> SentenceTransformer:
-    # Half precision is slower than float32 on most CPUs, and what we return is float32 anyway.
-    arguments: dict[str, Any] = {"model_kwargs": {"use_safetensors": True, "dtype": torch.float32}}
-    try:
-        if (directory / "modules.json").is_file():
-            model = SentenceTransformer(str(directory), device=device, local_files_only=True, **arguments)
-            if pooling is not None:
-                change_pooling(model, pooling)
-            return model
-        backbone = Transformer(str(directory), **arguments)
-        return SentenceTransformer(modules=[backbone, *_pooling_modules(backbone, pooling or "mean")], device=device)
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged file raises whatever its reader raises
-        raise KosbertError(
-            f"the model in {directory} cannot be loaded ({_first_line(error)}); "
-            "give a sentence-transformers directory or a Hugging Face encoder with its tokenizer"
-        ) from error
-
-
-def best_device() -> str:
-    """The fastest kind of device that this machine has."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _find(name: str) -> Path:
+def find_model(name: str) -> Path:
     """The directory of a model, downloaded if it is a hub name that is not in the cache."""
-    if name == BUILTIN:
-        return builtin_directory()
+    if name in BUILTIN_MODELS:
+        return builtin_directory(name)
     directory = Path(name).expanduser()
     if directory.is_dir():
-        if not any((directory / file).is_file() for file in ("modules.json", "config.json")):
+        if not any((directory / file).is_file() for file in ("modules.json", "config.json", GRAPH)):
             raise UsageError(
-                f"{name} holds no model (neither modules.json nor config.json); give the directory that does"
+                f"{name} holds no model (none of modules.json, config.json, {GRAPH}); give the directory that does"
             )
         return directory
     if directory.is_file():
         raise UsageError(f"{name} is a file; give the directory of a model")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
     try:
         return Path(snapshot_download(name, allow_patterns=_WANTED_FILES))
     except HFValidationError as error:
@@ -108,77 +82,8 @@ def _find(name: str) -> Path:
         ) from error
 
 
-def _refuse_pickle(directory: Path) -> None:
-    """Say so before torch opens weights that could run code: each module's folder needs safetensors beside them."""
-    folders = [directory]
-    if (directory / "modules.json").is_file():
-        try:
-            modules = json.loads((directory / "modules.json").read_text(encoding="utf-8"))
-            folders = [directory / module["path"] for module in modules]
-        except (ValueError, TypeError, KeyError) as error:
-            raise KosbertError(f"{directory / 'modules.json'} is damaged; save or download the model again") from error
-    for folder in folders:
-        pickled = [file for pattern in _PICKLED for file in folder.glob(pattern) if file.name != "training_args.bin"]
-        if pickled and not any(folder.glob("*.safetensors")):
-            raise UsageError(
-                f"{folder} has its weights only as pickle ({pickled[0].name}), which can run code; "
-                "convert it with model.save_pretrained(directory), which writes safetensors"
-            )
-
-
-def _pooling_modules(backbone: Transformer, pooling: str) -> list[torch.nn.Module]:
-    size = backbone.get_embedding_dimension()
-    if pooling != "first-last":
-        return [Pooling(size, pooling)]
-    # sentence-transformers can weight layers: 1 for the first and the last, 0 between, is their average, and a stock
-    # SentenceTransformer loads it. Layer 0 is the embedding table; layer 1 is the first that has seen its neighbours
-    # (SimCSE's code took 0 at first and 1 later; we follow the later).
-    layers = backbone.config.num_hidden_layers
-    backbone.config.output_hidden_states = True
-    weights = torch.zeros(layers)
-    weights[0] = weights[-1] = 1.0
-    average = WeightedLayerPooling(size, num_hidden_layers=layers, layer_start=1)
-    average.layer_weights = torch.nn.Parameter(weights, requires_grad=False)  # a choice of pooling is not trained
-    return [average, Pooling(size, "mean")]
-
-
-def change_pooling(model: SentenceTransformer, pooling: str) -> None:
-    """Exchange the pooling of a saved model and keep what comes after it (a projection, normalisation)."""
-    modules = list(model)
-    places = [index for index, module in enumerate(modules) if isinstance(module, Pooling)]
-    if not isinstance(modules[0], Transformer) or len(places) != 1:
-        raise UsageError("this model has no pooling that could be changed; leave pooling out")
-    if modules[places[0]].pooling_output_dimension != modules[0].get_embedding_dimension():
-        raise UsageError("this model joins several poolings into a longer vector; leave pooling out")
-    modules[0].config.output_hidden_states = False
-    new = [modules[0], *_pooling_modules(modules[0], pooling), *modules[places[0] + 1 :]]
-    device = model.device
-    model._modules.clear()
-    for index, module in enumerate(new):
-        model.add_module(str(index), module)
-    model.to(device)
-
-
-def _limit_length(model: SentenceTransformer, max_length: int | None) -> None:
-    """Cut where the position table ends: RoBERTa's has two rows that no token uses, so 514 means 512."""
-    backbone = model[0]
-    if not isinstance(backbone, Transformer):
-        return
-    positions = getattr(backbone.config, "max_position_embeddings", None)
-    most = positions - backbone._infer_flatten_position_offset() if positions and positions > 0 else None
-    if max_length is not None:
-        if max_length < 3:
-            raise UsageError(
-                f"max_length {max_length} leaves no room for a word between two special tokens; give 3 or more"
-            )
-        if most is not None and max_length > most:
-            raise UsageError(f"this model reads at most {most} tokens; give a max_length of {most} or less")
-        model.max_seq_length = max_length
-    elif most is not None and (model.max_seq_length is None or model.max_seq_length > most):
-        model.max_seq_length = most
-
-
-def _read_card(directory: Path) -> dict[str, Any]:
+def read_card(directory: Path) -> dict[str, Any]:
+    """What made the model; nothing where it does not say."""
     file = directory / "kosbert.json"
     if not file.is_file():
         return {}
@@ -188,8 +93,3 @@ def _read_card(directory: Path) -> dict[str, Any]:
         logger.warning("%s is damaged and ignored", file)
         return {}
     return card if isinstance(card, dict) else {}
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200].rstrip(".") if lines else type(error).__name__

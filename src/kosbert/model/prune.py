@@ -11,15 +11,15 @@ from sentence_transformers.sentence_transformer.modules import WeightedLayerPool
 from torch import nn
 
 from kosbert.errors import UsageError
-from kosbert.model.encoder import Encoder
-from kosbert.model.loading import change_pooling, load
+from kosbert.model.torch_encoder import TorchEncoder
+from kosbert.model.torch_loading import change_pooling, load_torch
 
 
 def fewer_layers(
     name: str | Path, layers: int, *, pooling: str | None = None, max_length: int | None = None
-) -> Encoder:
+) -> TorchEncoder:
     """The model of that name with only some of its layers, ready to be trained; arguments are those of `load`."""
-    encoder = load(name, pooling=pooling, max_length=max_length)
+    encoder = load_torch(name, pooling=pooling, max_length=max_length)
     model = encoder.sentence_transformer
     backbone = getattr(model[0], "model", None)
     every = getattr(getattr(backbone, "encoder", None), "layer", None)  # BERT, RoBERTa, ELECTRA

@@ -3,9 +3,7 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from kosbert.errors import UsageError, nearest
 
@@ -24,23 +22,27 @@ def similarity_matrix(left: Any, right: Any, metric: str = "cosine") -> NDArray[
             "encode both with the same model and dim"
         )
     if metric == "cosine":
-        result = functional.normalize(first, dim=1) @ functional.normalize(second, dim=1).T
-    elif metric == "dot":
-        result = first @ second.T
-    elif metric == "euclidean":
-        # Not by matrix product: that loses the small distances, which matter most, to rounding.
-        result = -torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
-    else:
-        result = -torch.cdist(first, second, p=1.0)
-    return result.numpy()
+        return unit(first) @ unit(second).T
+    if metric == "dot":
+        return first @ second.T
+    from scipy.spatial.distance import cdist  # not by matrix product: that loses the small distances to rounding
+
+    distances = cdist(first, second, "euclidean" if metric == "euclidean" else "cityblock")
+    return -np.asarray(distances, np.float32)
 
 
-def _rows(vectors: Any) -> torch.Tensor:
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors with length 1, (n, dim); a zero vector stays what it is."""
+    lengths: NDArray[np.float32] = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, np.maximum(lengths, 1e-12), dtype=np.float32)
+
+
+def _rows(vectors: Any) -> NDArray[np.float32]:
     try:
-        array = vectors.detach().cpu().numpy() if isinstance(vectors, torch.Tensor) else np.asarray(vectors)
-        rows = torch.from_numpy(np.array(array, dtype=np.float32, ndmin=2))
+        array = vectors.detach().cpu().numpy() if hasattr(vectors, "detach") else np.asarray(vectors)
+        rows = np.array(array, dtype=np.float32, ndmin=2)
     except (TypeError, ValueError) as error:
         raise UsageError("these are not vectors of equal length; give strings or an array of shape (n, dim)") from error
     if rows.ndim != 2:
-        raise UsageError(f"vectors of shape {tuple(rows.shape)} are not a list of vectors; give an array (n, dim)")
+        raise UsageError(f"vectors of shape {rows.shape} are not a list of vectors; give an array (n, dim)")
     return rows

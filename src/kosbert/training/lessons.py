@@ -1,13 +1,18 @@
 """What a stage is trained on: rows read once and fingerprinted, checked, tokenised, with their objective."""
 
 import hashlib
+import json
+import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from kosbert.data.leakage import without
 from kosbert.data.records import Record, ScoredPair, sentences_of
 from kosbert.data.registry import references
 from kosbert.errors import UsageError, nearest
@@ -26,6 +31,7 @@ class Library:
     def __init__(self, recipe: Recipe, folder: Path | None) -> None:
         self._recipe, self._folder = recipe, folder
         self._rows: dict[str, list[Record]] = {}
+        self._made: dict[str, Examples] = {}
         self.fingerprints: dict[str, dict[str, Any]] = {}
 
     def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> list[Record]:
@@ -65,41 +71,72 @@ class Library:
         for stage in self._recipe.stages:
             for source in stage.data:
                 self._examples(source, stage)
-                self._objective(source, stage, model, teacher_dimension=model.get_embedding_dimension())
+                self._objective(source, stage, model, model.get_embedding_dimension())
         self.scored_pairs(self._recipe.test)
 
-    def lesson(self, source: Source, stage: Stage, model: SentenceTransformer) -> Lesson:
-        """A source of a stage, ready to be trained on."""
-        made = self._examples(source, stage)
-        labels, dimension = made.labels, 0
-        if source.teacher:
-            in_the_first(lambda: teacher_vectors(source.teacher, made.columns[0]))  # the others find them in the cache
-            labels = teacher_vectors(source.teacher, made.columns[0])
-            dimension = labels.shape[1]
+    def lessons(self, stage: Stage, model: SentenceTransformer) -> list[Lesson]:
+        """The sources of a stage, ready to be trained on.
+
+        Sources that ask for the same objective share it, and so its layers: there is one projection to a teacher.
+        """
+        found: dict[str, Objective] = {}
+        lessons = []
+        for source in stage.data:
+            made = self._examples(source, stage)
+            labels, dimension = made.labels, 0
+            if source.teacher:
+                in_the_first(partial(teacher_vectors, source.teacher, made.columns[0]))  # the others find them there
+                labels = teacher_vectors(source.teacher, made.columns[0])
+                dimension = labels.shape[1]
+            key = json.dumps([source.objective or stage.objective, source.options, dimension], sort_keys=True)
+            if key not in found:
+                found[key] = self._objective(source, stage, model, dimension)
+            lessons.append(self._lesson(source, stage, model, made.columns, labels, found[key]))
+        return lessons
+
+    def _lesson(
+        self,
+        source: Source,
+        stage: Stage,
+        model: SentenceTransformer,
+        texts: Sequence[Sequence[str]],
+        labels: NDArray[Any] | None,
+        objective: Objective,
+    ) -> Lesson:
         numbers: dict[str, int] = {}  # each distinct sentence is tokenised once
         columns = tuple(
             np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, len(column))
-            for column in made.columns
+            for column in texts
         )
         return Lesson(
             tokens=Tokens(model, list(numbers)),
             columns=columns,
             labels=labels,
-            objective=self._objective(source, stage, model, teacher_dimension=dimension),
+            objective=objective,
             batch_size=source.batch_size or self._recipe.settings(stage).batch_size,
             weight=source.weight,
         )
 
     def _examples(self, source: Source, stage: Stage) -> Examples:
-        """The rows of a source as its objective needs them, cut to its limit."""
+        """The rows of a source as its objective needs them, those that it asks for, cut to its limit."""
         name = source.objective or stage.objective
         where = f"stage {stage.name}, data {', '.join(source.rows)}"
         if (name == "distillation") != bool(source.teacher):
             raise UsageError(f"{where}: distillation, and nothing else, needs a teacher; name a model or an ONNX file")
-        made = examples(self.rows(source.rows, source.columns), OBJECTIVES[name].needs, where)
-        if source.limit and source.limit < len(made):
-            made = made.take(np.sort(np.random.default_rng(self._recipe.seed).permutation(len(made))[: source.limit]))
-        return made
+        needs = OBJECTIVES[name].needs
+        key = f"{needs} {source.model_dump_json()}"
+        if key not in self._made:
+            rows = self.rows(source.rows, source.columns)
+            if source.without:
+                rows = without(rows, self.rows(source.without), groups=needs == "pairs")
+            most = source.longest or math.inf
+            rows = [row for row in rows if all(source.shortest <= len(text) <= most for text in sentences_of(row))]
+            made = examples(rows, needs, where)
+            if source.limit and source.limit < len(made):
+                order = np.random.default_rng(self._recipe.seed).permutation(len(made))
+                made = made.take(np.sort(order[: source.limit]))
+            self._made[key] = made
+        return self._made[key]
 
     def _objective(self, source: Source, stage: Stage, model: SentenceTransformer, teacher_dimension: int) -> Objective:
         name = source.objective or stage.objective

@@ -96,6 +96,9 @@ class Source(_Strict):
     weight: float = Field(1.0, gt=0, description="how much its loss counts")
     teacher: str = Field("", description="for distillation: a model, or an ONNX file that reads strings")
     columns: dict[str, str] = Field({}, description="for files: our roles (sentence1, score) → their column names")
+    without: Names = Field([], description="data sets: rows that share a sentence with one of them are left out")
+    shortest: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
+    longest: int | None = Field(None, ge=1, description="characters: rows with a longer sentence are left out")
     limit: int | None = Field(None, ge=1, description="only so many rows, drawn with the seed")
 
 

