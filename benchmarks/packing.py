@@ -33,7 +33,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
-from kosbert.model import Encoder, pack, unpack
+from kosbert.model import TorchEncoder, pack, unpack
 from kosbert.objectives.cosine_regression import CosineRegression
 
 SHAPES = {"small": (6, 384), "base": (12, 768)}  # layers, hidden size; heads of 32 and of 64 as in MiniLM and BERT
@@ -81,10 +81,10 @@ def encode_ways(model: SentenceTransformer, plain: SentenceTransformer) -> Ways:
         plain.encode(of(number), batch_size=32)
 
     def ours_padded(number: int) -> None:
-        Encoder(plain).encode(of(number))
+        TorchEncoder(plain).encode(of(number))
 
     def ours(number: int) -> None:
-        Encoder(model).encode(of(number))
+        TorchEncoder(model).encode(of(number))
 
     return {"sentence-transformers, batch 32": stock, "token budget, padded": ours_padded, "token budget, packed": ours}
 

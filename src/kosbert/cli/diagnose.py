@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 def diagnose(
     model: Annotated[
-        str,
-        typer.Argument(
-            help="builtin, a directory, a Hugging Face name, or a baseline such as tfidf.", show_default=False
-        ),
-    ],
+        str, typer.Argument(help="builtin, a directory, a Hugging Face name, or a baseline such as tfidf.")
+    ] = "builtin",
     on: Annotated[
         str,
         typer.Option("--on", help="Measure the space on this split, e.g. korsts-dev; on our own sentences without it."),

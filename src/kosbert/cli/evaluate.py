@@ -34,7 +34,8 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="builtin, a directory, a hub name or a baseline (tfidf); 'runs/seed-*', quoted, for mean and spread.",
+            help="builtin (the default), a directory, a hub name or a baseline (tfidf); 'runs/seed-*', quoted, for the "
+            "mean and spread.",
             show_default=False,
         ),
     ] = None,
@@ -60,9 +61,12 @@ def evaluate(
     from kosbert.evaluation.scoring import read_rows, read_vectors
     from kosbert.evaluation.sts import encode_pairs
 
+    names = names or []
+    if not vectors and (not names or _is_a_set(names[0])):
+        names = ["builtin", *names]
     wanted = 0 if vectors else 1
-    models = _models(names or [], wanted, "MODEL, or --vectors A.npy B.npy")
-    sets = _sets(on, (names or [])[wanted:], column, data_dir)
+    models = _models(names, wanted, "MODEL, or --vectors A.npy B.npy")
+    sets = _sets(on, names[wanted:], column, data_dir)
     if vectors and len(sets) > 1:
         raise UsageError(f"one pair of vector files fits one set, not {len(sets)}: give --vectors with a single --on")
     rows = read_rows(training, folder=data_dir) if training else None
@@ -110,6 +114,13 @@ def compare(
         )
         return
     _print_comparisons(first, second, coefficient, found)
+
+
+def _is_a_set(name: str) -> bool:
+    """Whether what stands where a model might is one more set: kosbert evaluate --on korsts-test klue-sts-dev."""
+    from kosbert.data.registry import references
+
+    return Path(name).is_file() or (not Path(name).exists() and name in set(references()))
 
 
 def _models(names: Sequence[str], wanted: int, what: str) -> Sequence[str]:

@@ -14,6 +14,7 @@ from rich.table import Column
 from kosbert.data.locate import Progress as Report
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+ModelOption = Annotated[str, typer.Option("--model", "-m", help="builtin, a directory or a Hugging Face name.")]
 DataDirOption = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar="KOSBERT_DATA", help="A folder with the data sets' files.", show_default=False),

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 def transfer(
     model: Annotated[
-        str,
-        typer.Argument(help="builtin, a directory, a hub name, or a baseline: tfidf, random, …", show_default=False),
-    ],
+        str, typer.Argument(help="builtin, a directory, a hub name, or a baseline: tfidf, random, …")
+    ] = "builtin",
     suite: Annotated[str, typer.Option(help="ko, or en: the seven tasks of SentEval.")] = "ko",
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task, e.g. nsmc; may be repeated.", show_default=False)

@@ -57,6 +57,7 @@ class OnnxEncoder(Encoder):
                 raise UsageError(f"max_length {max_length} is impossible; this model reads 3 to {self._most} tokens")
             self._most = max_length
         self._pad = int(self.card["export"].get("pad_id", 0))
+        self._prompt = str(self.card["export"].get("prompt", ""))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._most)
 
@@ -87,7 +88,7 @@ class OnnxEncoder(Encoder):
         return f"Encoder({self.source!r}, dim={self.dim}, max_length={self.max_length}, onnx)"
 
     def _tokenise(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
-        encoded = self._tokenizer.encode_batch(texts)
+        encoded = self._tokenizer.encode_batch([self._prompt + text for text in texts] if self._prompt else texts)
         # A sentence that was cut has its rest in `overflowing`.
         return [each.ids for each in encoded], [len(each.ids) + bool(each.overflowing) for each in encoded]
 

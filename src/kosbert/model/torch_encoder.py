@@ -1,8 +1,5 @@
 """An `Encoder` that computes with torch: what `kosbert.load` gives for whatever sentence-transformers can load."""
 
-import json
-import shutil
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from kosbert.errors import UsageError
+from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.packing import is_packed
 from kosbert.model.quiet import quiet_transformers
@@ -111,31 +108,12 @@ class TorchEncoder(Encoder):
             path: the directory; a model that is already there is replaced, anything else is refused.
             card: what made the model (recipe, data, seed, versions, scores); by default what it was loaded with.
         """
-        target = Path(path).expanduser().absolute()
-        if target.exists() and not (target / "modules.json").is_file() and (target.is_file() or any(target.iterdir())):
-            raise UsageError(f"{target} exists and is not a model; choose an empty or new directory")
         card = self.card if card is None else card
-        try:
-            text = json.dumps(card, ensure_ascii=False, indent=2, sort_keys=True)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"the card cannot be written as JSON ({error}); use plain values") from error
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target, because only a rename on the same disk is atomic.
-        workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
-            fresh, old = workshop / "fresh", workshop / "old"
-            with quiet_transformers():
-                self.sentence_transformer.save(str(fresh), create_model_card=False, safe_serialization=True)
-            (fresh / "kosbert.json").write_text(text + "\n", encoding="utf-8")
-            if target.exists():
-                target.rename(old)
-            try:
-                fresh.rename(target)
-            except OSError:
-                if old.exists():
-                    old.rename(target)
-                raise
-        finally:
-            shutil.rmtree(workshop, ignore_errors=True)
+        target = write_directory(path, card, self.write_weights)
         self.card = card
         return target
+
+    def write_weights(self, folder: Path) -> None:
+        """Write a sentence-transformers directory without a card into a folder that is there."""
+        with quiet_transformers():
+            self.sentence_transformer.save(str(folder), create_model_card=False, safe_serialization=True)

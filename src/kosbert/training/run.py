@@ -134,7 +134,7 @@ class _Run:
         torch.manual_seed(seed)  # for the objectives' own layers
         model = self.encoder.sentence_transformer
         lessons = self.library.lessons(stage, model)
-        objectives = [lesson.objective for lesson in lessons]
+        objectives = list(dict.fromkeys(lesson.objective for lesson in lessons))  # a shared one is saved once
         plan = batches_of(lessons, settings, seed, epochs=stage.epochs, steps=stage.steps)
         optimizer = optimizer_for(objectives, settings)
         progress = Progress()

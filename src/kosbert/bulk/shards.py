@@ -1,0 +1,186 @@
+"""Vectors on disk: shards that are there as a whole or not at all, and a manifest that says which count.
+
+    OUT/manifest.json        the input, the model, the settings, every finished shard, how far the input is read
+    OUT/00000.parquet        id, vector (and text, if asked for); or 00000.npy with 00000.ids.jsonl beside it
+    OUT/rejects.jsonl        rows that could not be used: line, reason, content
+
+A shard counts once the manifest names it, and the manifest is replaced in one step, after everything it names is safely
+on disk. So a process may be killed at any moment: what it left beside the manifest is written anew.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kosbert.bulk.records import Reject, Row
+from kosbert.errors import KosbertError, UsageError
+
+Form = Literal["parquet", "npy"]
+_MANIFEST, _REJECTS = "manifest.json", "rejects.jsonl"
+
+
+@dataclass
+class Manifest:
+    """What is on disk and what made it."""
+
+    settings: dict[str, Any]
+    shards: list[dict[str, Any]] = field(default_factory=list)
+    records: int = 0
+    rejects: int = 0
+    reject_bytes: int = 0
+    finished: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Vectors that are safely on disk."""
+        return sum(shard["rows"] for shard in self.shards)
+
+
+class Shards:
+    """The output of one job; opened again, it goes on after the last shard that counts.
+
+    Args:
+        folder: a folder of its own.
+        settings: what makes the vectors what they are; another job's folder is refused.
+        form: parquet or npy.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any], form: Form) -> None:
+        self._folder, self._form = folder, form
+        with _room(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.manifest = self._standing(json.loads(json.dumps(settings)))
+        self._tidy()
+
+    def _standing(self, settings: dict[str, Any]) -> Manifest:
+        file = self._folder / _MANIFEST
+        if not file.is_file():
+            if any(self._folder.iterdir()):
+                raise UsageError(f"{self._folder} holds other things: choose an empty or new folder for --out")
+            manifest = Manifest(settings)
+            self._write_manifest(manifest)
+            return manifest
+        try:
+            manifest = Manifest(**json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise KosbertError(f"{file} is damaged ({error}): choose another --out") from error
+        for name, value in manifest.settings.items():
+            if settings.get(name) != value:
+                raise UsageError(
+                    f"{self._folder} was begun with {name} {value!r} and not {settings.get(name)!r}: choose another "
+                    "--out, or give the same input and options"
+                )
+        return manifest
+
+    def _tidy(self) -> None:
+        """Remove what a killed process left beside the manifest."""
+        counted = {name for shard in self.manifest.shards for name in shard["files"]} | {_MANIFEST, _REJECTS}
+        for file in self._folder.iterdir():
+            if file.name not in counted and (file.name[:5].isdigit() or file.suffix == ".part"):
+                file.unlink()
+        rejects = self._folder / _REJECTS
+        if rejects.is_file() and rejects.stat().st_size > self.manifest.reject_bytes:
+            os.truncate(rejects, self.manifest.reject_bytes)
+        missing = [name for name in counted - {_REJECTS} if not (self._folder / name).is_file()]
+        if missing:
+            raise KosbertError(f"{self._folder / missing[0]} is missing: put it back, or choose another --out")
+
+    def add(
+        self, rows: Sequence[Row], vectors: NDArray[Any], rejects: Sequence[Reject], *, texts: bool, last: bool
+    ) -> None:
+        """Make a shard of some rows count, with the rejects that stood between them."""
+        manifest = self.manifest
+        with _room(self._folder):
+            if rows:
+                stem = f"{len(manifest.shards):05d}"
+                files = self._write(stem, rows, vectors, texts)
+                manifest.shards.append({"files": files, "rows": len(rows)})
+            if rejects:
+                lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in rejects)
+                with (self._folder / _REJECTS).open("ab") as stream:
+                    stream.write(lines.encode("utf-8", "replace"))
+                    _safely(stream)
+                    manifest.reject_bytes = stream.tell()
+            manifest.rejects += len(rejects)
+            manifest.records += len(rows) + len(rejects)
+            manifest.finished = last
+            self._write_manifest(manifest)
+
+    def _write(self, stem: str, rows: Sequence[Row], vectors: NDArray[Any], texts: bool) -> list[str]:
+        if self._form == "npy":
+            with _in_place(self._folder / f"{stem}.npy") as stream:
+                np.save(stream, vectors, allow_pickle=False)
+            with _in_place(self._folder / f"{stem}.ids.jsonl") as stream:
+                for row in rows:
+                    fields = {"id": row.id} | ({"text": row.text} if texts else {})
+                    stream.write(f"{json.dumps(fields, ensure_ascii=False)}\n".encode())
+            return [f"{stem}.npy", f"{stem}.ids.jsonl"]
+        import pyarrow
+        from pyarrow import parquet
+
+        flat = pyarrow.array(vectors.reshape(-1))
+        columns: dict[str, Any] = {"id": pyarrow.array([row.id for row in rows], pyarrow.string())}
+        if texts:
+            columns["text"] = pyarrow.array([row.text for row in rows], pyarrow.string())
+        columns["vector"] = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        with _in_place(self._folder / f"{stem}.parquet") as stream:
+            parquet.write_table(pyarrow.table(columns), stream, compression="zstd")
+        return [f"{stem}.parquet"]
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        with _room(self._folder), _in_place(self._folder / _MANIFEST) as stream:
+            stream.write(json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
+
+
+@contextmanager
+def _in_place(path: Path) -> Iterator[Any]:
+    """A file that appears under its name only when all of it is on disk."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as stream:
+        yield stream
+        _safely(stream)
+    part.replace(path)
+
+
+def _safely(stream: Any) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+@contextmanager
+def _room(folder: Path) -> Iterator[None]:
+    """A full disk is one sentence, and nothing that counted is lost."""
+    try:
+        yield
+    except OSError as error:
+        raise KosbertError(
+            f"{folder} cannot be written ({error.strerror or error}): make room, then run the same command; it goes on "
+            "after the last whole shard"
+        ) from error
+
+
+def read_shards(folder: str | Path) -> Iterator[tuple[list[str], NDArray[Any]]]:
+    """The ids and vectors of every shard of a finished or unfinished job, in the order of the input."""
+    folder = Path(folder)
+    try:
+        manifest = Manifest(**json.loads((folder / _MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        raise UsageError(f"{folder} holds no vectors: give a folder that kosbert encode wrote") from None
+    for shard in manifest.shards:
+        first = folder / shard["files"][0]
+        if first.suffix == ".npy":
+            lines = (folder / shard["files"][1]).read_text(encoding="utf-8").splitlines()
+            yield [json.loads(line)["id"] for line in lines], np.load(first, allow_pickle=False)
+        else:
+            from pyarrow import parquet
+
+            table = parquet.read_table(first, columns=["id", "vector"])
+            column = table["vector"].combine_chunks()
+            yield table["id"].to_pylist(), column.flatten().to_numpy(zero_copy_only=False).reshape(len(table), -1)

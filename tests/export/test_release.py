@@ -1,0 +1,155 @@
+"""An exported model is the model: the same vectors, without torch, and int8 only where it is good enough."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from sentence_transformers import SentenceTransformer
+
+import kosbert
+from kosbert.data.records import ScoredPair
+from kosbert.errors import KosbertError, UsageError
+from kosbert.export import export
+from kosbert.export.quantise import rows_to_int8
+from kosbert.model.onnx_encoder import OnnxEncoder
+from kosbert.model.torch_loading import load_torch
+
+ONNX = pytest.importorskip("onnx")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "cls", "first-last"])
+@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
+def test_the_vectors_are_those_of_torch(backbone, pooling, sentences, request, tmp_path):
+    """RoBERTa too, whose positions begin at 2."""
+    encoder = load_torch(request.getfixturevalue(backbone), pooling=pooling)
+    path = export(encoder, tmp_path / "model").path
+    loaded = kosbert.load(path)
+    assert isinstance(loaded, OnnxEncoder)
+    np.testing.assert_allclose(loaded.encode(sentences), encoder.encode(sentences, normalize=True), atol=2e-6)
+    for budget in (1, 20, 1000):  # alone and in any company
+        np.testing.assert_allclose(
+            loaded.encode(sentences, token_budget=budget), encoder.encode(sentences, normalize=True), atol=2e-6
+        )
+
+
+def test_only_the_first_dimensions(tiny_bert, sentences, tmp_path):
+    loaded = kosbert.load(export(tiny_bert, tmp_path / "model", dim=8).path)
+    assert loaded.dim == 8
+    wanted = load_torch(tiny_bert).encode(sentences, dim=8, normalize=True)
+    np.testing.assert_allclose(loaded.encode(sentences), wanted, atol=2e-6)
+    with pytest.raises(UsageError, match="dim 33 is impossible; this model has 32 dimensions"):
+        export(tiny_bert, tmp_path / "other", dim=33)
+
+
+def test_the_model_that_was_exported_is_left_as_it_was(tiny_bert, sentences, tmp_path):
+    encoder = load_torch(tiny_bert)
+    before = encoder.encode(sentences)
+    export(encoder, tmp_path / "model")
+    np.testing.assert_array_equal(encoder.encode(sentences), before)
+    assert "packed" in repr(encoder)
+
+
+def test_int8_is_written_with_its_cost(tiny_bert, pairs, sentences, tmp_path):
+    made = export(tiny_bert, tmp_path / "model", int8=True, gate=("pairs", pairs), max_drop=5)
+    assert made.gate is not None
+    assert made.gate.before == pytest.approx(1)
+    assert 0.95 < made.gate.after < 1
+    card = json.loads((made.path / "kosbert.json").read_text(encoding="utf-8"))["export"]
+    assert card["int8"] is True
+    assert card["gate"] == {"on": "pairs", "before": made.gate.before, "after": made.gate.after}
+    kinds = {node.op_type for node in ONNX.load(made.path / "model.onnx").graph.node}
+    assert {"MatMulInteger", "DynamicQuantizeLinear"} <= kinds
+    large = [each for each in ONNX.load(made.path / "model.onnx").graph.initializer if len(each.dims) == 2]
+    assert all(each.data_type == ONNX.TensorProto.INT8 or 1 in each.dims for each in large)
+    cosines = (kosbert.load(made.path).encode(sentences) * load_torch(tiny_bert).encode(sentences, normalize=True)).sum(
+        1
+    )
+    assert cosines.min() > 0.99
+
+
+def test_int8_is_refused_with_the_numbers(tiny_bert, sentences, pairs, tmp_path):
+    with pytest.raises(
+        KosbertError, match=r"int8 costs 0\.\d\d points on pairs .* more than --max-drop 0: nothing was"
+    ):
+        export(tiny_bert, tmp_path / "model", int8=True, gate=("pairs", pairs), max_drop=0)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UsageError, match="name a gate set"):
+        export(tiny_bert, tmp_path / "model", int8=True)
+    same = [ScoredPair(sentences[0], sentences[1], 3.0)] * 3
+    with pytest.raises(KosbertError, match="the correlation on same is undefined"):
+        export(tiny_bert, tmp_path / "model", int8=True, gate=("same", same))
+
+
+def test_one_directory_for_running_and_for_training(tiny_bert, sentences, tmp_path):
+    made = export(tiny_bert, tmp_path / "model", form="both")
+    wanted = load_torch(tiny_bert).encode(sentences)
+    np.testing.assert_allclose(SentenceTransformer(str(made.path)).encode(sentences), wanted, atol=5e-3)
+    assert isinstance(kosbert.load(made.path), OnnxEncoder)
+    again = kosbert.load(made.path, backend="torch")
+    assert next(again.sentence_transformer.parameters()).dtype.itemsize == 4  # half the size on disk only
+    np.testing.assert_allclose(again.encode(sentences), wanted, atol=5e-3)
+    assert "OnnxEncoder" not in type(kosbert.load(made.path, pooling="max")).__name__  # the graph has its own pooling
+    torch_only = export(tiny_bert, tmp_path / "torch", form="torch")
+    assert torch_only.bytes < made.bytes
+    assert not (torch_only.path / "model.onnx").exists()
+    with pytest.raises(UsageError, match=r"holds no model.onnx: kosbert export it"):
+        kosbert.load(torch_only.path, backend="onnx")
+
+
+def test_neither_torch_nor_transformers(exported):
+    """What makes the first answer come in a second."""
+    code = (
+        "import sys, kosbert; kosbert.load(sys.argv[1]).similarity('비가 온다', '눈이 온다');"
+        "print([name for name in ('torch', 'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'matplotlib',"
+        "'huggingface_hub', 'datasets', 'pandas') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code, exported], capture_output=True, encoding="utf-8", check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_long_sentences_are_cut_and_counted(exported, sentences, tiny_bert, caplog):
+    loaded = kosbert.load(exported)
+    long = " ".join(sentences * 5)
+    vector = loaded.encode(long)
+    assert "1 of the sentences had more than 64 tokens" in caplog.text
+    np.testing.assert_allclose(vector, load_torch(tiny_bert).encode(long, normalize=True), atol=2e-6)
+    short = kosbert.load(exported, max_length=8)
+    assert short.max_length == 8
+    np.testing.assert_allclose(
+        short.encode(sentences), load_torch(tiny_bert, max_length=8).encode(sentences, normalize=True), atol=2e-6
+    )
+    with pytest.raises(UsageError, match="max_length 65 is impossible; this model reads 3 to 64 tokens"):
+        kosbert.load(exported, max_length=65)
+
+
+def test_a_damaged_graph_is_one_sentence(exported, tmp_path):
+    for name in ("kosbert.json", "tokenizer.json"):
+        (tmp_path / name).write_bytes((exported / name).read_bytes())
+    (tmp_path / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(KosbertError, match="cannot be run .*: export it again"):
+        kosbert.load(tmp_path)
+    (tmp_path / "kosbert.json").unlink()
+    with pytest.raises(KosbertError, match="cannot be run"):
+        kosbert.load(tmp_path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(texts=some.lists(some.text(max_size=40), min_size=1, max_size=12))
+def test_any_text_is_the_same_alone_and_in_company(exported, texts):
+    loaded = kosbert.load(exported)
+    together = loaded.encode(texts)
+    assert np.isfinite(together).all()
+    for text, vector in zip(texts, together, strict=True):
+        np.testing.assert_allclose(loaded.encode(text), vector, atol=2e-6)
+
+
+@given(some.lists(some.lists(some.floats(-50, 50, width=32), min_size=4, max_size=4), min_size=1, max_size=6))
+def test_a_row_loses_at_most_half_a_step(rows):
+    table = np.array(rows, np.float32)
+    whole, scales = rows_to_int8(table)
+    assert whole.dtype == np.int8
+    assert np.all(np.abs(whole * scales - table) <= scales / 2 * (1 + 1e-3))

@@ -1,0 +1,70 @@
+"""The built-in model's whole chain on the sample set, in seconds: teacher, distillation, NLI, STS, soup, export."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kosbert
+from kosbert import data
+from kosbert.export import export, verify
+from kosbert.training import Recipe, train
+from kosbert.training.soup import soup
+
+RECIPES = Path(__file__).parents[2] / "recipes" / "builtin"
+SMALL = """
+backbone: {layers: 1, hidden: 32, heads: 2, vocabulary: 500}
+max_length: 32
+data: {text: sample-nli-train, held-out: sample-sts-test}
+dev: sample-sts-dev
+train: {batch_size: 16, evaluate: 2}
+stages: {epochs: 1, data: {teacher: TEACHER, limit: 160, shortest: 0, longest: 100}}
+"""
+SMALL_TOO = """
+data: {nli: sample-nli-train, paraphrases: sample-nli-train, sts: sample-sts-train, held-out: sample-sts-test}
+max_length: 32
+dev: sample-sts-dev
+train: {batch_size: 16, evaluate: 2}
+stages: {epochs: 1, options: {matryoshka: [32, 16]}, data: {limit: 160}}
+"""
+
+
+def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
+    pytest.importorskip("onnx")
+    monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
+    small, too = tmp_path / "small.yaml", tmp_path / "too.yaml"
+    small.write_text(SMALL.replace("TEACHER", str(tiny_bert)), encoding="utf-8")
+    too.write_text(SMALL_TOO, encoding="utf-8")
+
+    base = train(Recipe.load(RECIPES / "base.yaml", [small]), tmp_path / "base", time_budget=20)
+    losses = [point["loss"] for point in base.curves["distil"] if "loss" in point]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+
+    models = []
+    for seed in (1, 2):
+        changes = [f"seed={seed}", f"backbone={base.path}"]
+        run = train(Recipe.load(RECIPES / "builtin.yaml", [too], changes), tmp_path / f"seed-{seed}", time_budget=20)
+        assert {"nli", "sts"} <= set(run.curves)
+        models.append(run.path)
+    pairs = {"sample-sts-dev": data.load("sample-sts-dev")}
+    made = soup(models, pairs, tmp_path / "soup")
+    assert made.score >= max(made.dev.values())
+
+    shipped = export(
+        made.path, tmp_path / "shipped", form="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
+    )
+    assert len(verify(shipped.path)) == 3
+    assert kosbert.load(shipped.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(shipped.path).card["soup"]["ingredients"] == made.ingredients
+
+
+def test_nothing_that_is_reported_on_is_learnt_from():
+    """Every source of both recipes leaves out the dev and test sets."""
+    for name in ("base", "builtin"):
+        recipe = Recipe.load(RECIPES / f"{name}.yaml")
+        held_out = set(recipe.references(["held-out"]))
+        assert {"korsts-dev", "korsts-test", "klue-sts-dev", "klue-sts-kept", "klue-nli-dev", "kornli-test"} <= held_out
+        assert set(recipe.dev) <= held_out
+        assert not recipe.test  # scored once, by `kosbert evaluate`, when everything is chosen
+        for stage in recipe.stages:
+            assert all(source.without == ["held-out"] for source in stage.data)

@@ -1,0 +1,92 @@
+"""Which rows a stage is trained on: those of a length, none that are held out; and what its sources share."""
+
+from pathlib import Path
+
+import pytest
+
+from kosbert.errors import UsageError
+from kosbert.model.torch_loading import load_torch
+from kosbert.training import Recipe, train
+from kosbert.training.lessons import Library
+
+
+def columns(document, source, objective="cosine"):
+    stage = {"name": "only", "data": source, "objective": objective, "epochs": 1}
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    return Library(recipe, None)._examples(recipe.stages[0].data[0], recipe.stages[0]).columns
+
+
+def test_rows_of_a_length(document, files):
+    everything = columns(document, str(files / "sts.tsv"))
+    lengths = sorted({len(text) for column in everything for text in column})
+    least, most = lengths[1], lengths[-2]
+    some = columns(document, {"rows": str(files / "sts.tsv"), "shortest": least, "longest": most})
+    assert 0 < len(some[0]) < len(everything[0])
+    assert all(least <= len(text) <= most for column in some for text in column)
+    inside = [pair for pair in zip(*everything, strict=True) if all(least <= len(text) <= most for text in pair)]
+    assert list(zip(*some, strict=True)) == inside
+
+
+def test_without_what_is_held_out(document, files, tmp_path):
+    first, second = (column[:2] for column in columns(document, str(files / "sts.tsv")))
+    held_out = tmp_path / "held-out.txt"
+    held_out.write_text(f"{first[0].replace(' ', '  ')}!\n{second[1]}\n", encoding="utf-8")
+    left = columns(document, {"rows": str(files / "sts.tsv"), "without": str(held_out)})
+    texts = {text for column in left for text in column}
+    assert len(left[0]) < 40
+    assert first[0] not in texts
+    assert second[1] not in texts
+    everything = tmp_path / "everything.txt"
+    everything.write_text(
+        "\n".join(text for column in columns(document, str(files / "sts.tsv")) for text in column), encoding="utf-8"
+    )
+    with pytest.raises(UsageError, match="has no rows"):
+        columns(document, {"rows": str(files / "sts.tsv"), "without": str(everything)})
+
+
+def test_a_group_of_paraphrases_goes_as_a_whole(document, tmp_path):
+    groups = Path(tmp_path / "groups.tsv")
+    groups.write_text("text\tlabel\n비가 온다\t1\n비 온다\t1\n비 내린다\t1\n춥다\t2\n추워\t2\n", encoding="utf-8")
+    held_out = tmp_path / "held-out.txt"
+    held_out.write_text("비 온다.\n", encoding="utf-8")
+    source = {"rows": str(groups), "without": str(held_out)}
+    assert columns(document, source, "ranking") == (("춥다",), ("추워",))
+    assert columns(document, source, "simcse") == (("비가 온다", "비 내린다", "춥다", "추워"),)
+
+
+def test_sources_with_one_teacher_share_the_projection(document, files, tiny_bert, tmp_path):
+    """And the run that was stopped in between goes on exactly."""
+    teacher = str(tiny_bert)
+    sources = [
+        {"rows": str(files / "text.txt"), "teacher": teacher, "longest": 25},
+        {"rows": str(files / "text.txt"), "teacher": teacher, "shortest": 26},
+    ]
+    stage = {
+        "name": "teach",
+        "data": sources,
+        "objective": "distillation",
+        "options": {"projection": True},
+        "epochs": 2,
+    }
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    first, second = Library(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    assert first.objective is second.objective
+    other = [sources[0], sources[1] | {"options": {"weight": 2}}]
+    apart = Recipe.parse(document | {"stages": [stage | {"data": other}]})
+    first, second = Library(apart, None).lessons(apart.stages[0], load_torch(tiny_bert).sentence_transformer)
+    assert first.objective is not second.objective
+
+    whole = train(recipe, tmp_path / "whole", checkpoint_every=0)
+
+    class Stop(Exception):
+        pass
+
+    def stop(stage, progress, total, point):
+        if progress.step == 5:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(recipe, tmp_path / "stopped", checkpoint_every=0, report=stop)
+    resumed = train(recipe, tmp_path / "stopped", checkpoint_every=0, resume=True)
+    assert resumed.scores == whole.scores
+    assert resumed.curves == whole.curves
