@@ -90,6 +90,8 @@ def encode_file(
     def vectors_of(texts: list[str]) -> NDArray[np.float32]:
         return encoder.encode(texts, normalize=normalize, dim=dim)
 
+    if not manifest.finished:
+        encoder.calibrate()
     remembered = Remembered(vectors_of, dim or encoder.dim)
     stream = iter(records)
     if not manifest.finished:

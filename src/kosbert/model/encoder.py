@@ -3,6 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from rich.progress import Progress
 
 from kosbert.errors import UsageError
 from kosbert.model.batching import by_budget, check, distinct, windows
+from kosbert.model.machine import BUDGETS, measured_budget, remembered_budget
 from kosbert.model.similarity import similarity_matrix, unit
 
 if TYPE_CHECKING:
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_WORDS = tuple("오늘 아침에 친구와 함께 공원을 걷다가 작은 강아지를 만나서 사진을 찍고 집에 와서 글을 썼다".split())  # noqa: SIM905
+
 
 class Encoder(ABC):
     """A model that turns sentences into vectors; made by `kosbert.load`. Several threads may use one Encoder."""
 
     source: str
     card: dict[str, Any]
+    _calibrated: int | None = None
 
     @property
     @abstractmethod
@@ -38,8 +43,13 @@ class Encoder(ABC):
 
     @property
     @abstractmethod
-    def _token_budget(self) -> int:
-        """Tokens of a batch that measured fastest."""
+    def _shape(self) -> str:
+        """What decides how fast it is: backend, size, device."""
+
+    @property
+    @abstractmethod
+    def _usual_budget(self) -> int:
+        """Tokens of a batch that are good on most machines."""
 
     @property
     @abstractmethod
@@ -84,7 +94,7 @@ class Encoder(ABC):
             normalize: make each vector of length 1, so that the dot product is the cosine.
             dim: keep only the first dimensions (for models trained with Matryoshka).
             output: "numpy", or "torch" for a tensor on the CPU.
-            token_budget: tokens of a batch; more needs more memory. By default what measured fastest.
+            token_budget: tokens of a batch; more needs more memory. By default what `calibrate` found, or a usual one.
             progress: show a progress bar on standard error.
             clean: pass the text through `kosbert.text.clean` first.
         """
@@ -124,7 +134,35 @@ class Encoder(ABC):
             raise UsageError(f"a {type(sentences).__name__} is not a list of sentences; give a list of strings")
         if isinstance(sentences, np.ndarray) and sentences.ndim != 1:
             raise UsageError(f"an array of shape {sentences.shape} is not a list of sentences; give one dimension")
-        return self._stream(sentences, normalize, dim, token_budget or self._token_budget, progress, clean)
+        return self._stream(sentences, normalize, dim, token_budget or self.token_budget, progress, clean)
+
+    @property
+    def token_budget(self) -> int:
+        """Tokens of a batch where the caller names none: a usual number, or what `calibrate` found on this machine.
+
+        Not what it found at another time: vectors differ in the last digit with their company in a batch, and a score
+        shall not depend on what was run before.
+        """
+        return self._calibrated or self._usual_budget
+
+    def calibrate(self) -> int:
+        """Measure which token budget is fastest here: about a second, once for a kind of model on a machine."""
+        self._calibrated = remembered_budget(self._shape)
+        if self._calibrated:
+            return self._calibrated
+        # Lengths as sentences have them: most short, some long.
+        texts = [" ".join(_WORDS[: 2 + (number * number) % len(_WORDS)]) for number in range(2_000)]
+        tokenised, lengths = self._tokenise(texts)
+        lengths = [min(length, self.max_length or length) for length in lengths]
+        batches = {budget: cycle(by_budget(lengths, budget, padded=self._pads)) for budget in BUDGETS}
+
+        def run(budget: int) -> int:
+            batch = next(batches[budget])
+            self._forward([tokenised[index] for index in batch])
+            return sum(lengths[index] for index in batch)
+
+        self._calibrated = measured_budget(self._shape, run)
+        return self._calibrated
 
     def _stream(
         self, sentences: Iterable[str], normalize: bool, dim: int | None, budget: int, progress: bool, clean: bool

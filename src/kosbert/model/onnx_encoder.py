@@ -5,7 +5,6 @@ DIR/tokenizer.json   as the tokenizers library reads it
 DIR/kosbert.json     its key `export` says what the graph is
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError
+from kosbert.model import machine
 from kosbert.model.encoder import Encoder
 
 # What measured fastest on two cores: int8 products are quick, so that smaller batches, which stay in the cache, win.
@@ -40,7 +40,7 @@ class OnnxEncoder(Encoder):
             ) from None
         self.directory, self.source, self.card = directory, source, card or {}
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads or _threads()
+        options.intra_op_num_threads = threads or machine.threads()
         options.log_severity_level = 3
         try:
             self._dim = int(self.card["export"]["dim"])
@@ -77,7 +77,11 @@ class OnnxEncoder(Encoder):
         return self._tokenizer
 
     @property
-    def _token_budget(self) -> int:
+    def _shape(self) -> str:
+        return f"onnx, {(self.directory / 'model.onnx').stat().st_size} bytes"
+
+    @property
+    def _usual_budget(self) -> int:
         return TOKEN_BUDGET
 
     @property
@@ -101,11 +105,3 @@ class OnnxEncoder(Encoder):
             mask[row, : len(tokens)] = 1
         vectors: NDArray[np.float32] = self._session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
         return vectors
-
-
-def _threads() -> int:
-    """The threads that the user asked for as for torch, else the processors that this process may use."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -57,7 +57,12 @@ class TorchEncoder(Encoder):
         return self.sentence_transformer.tokenizer
 
     @property
-    def _token_budget(self) -> int:
+    def _shape(self) -> str:
+        size = sum(each.numel() for each in self.sentence_transformer.parameters())
+        return f"torch, {size} parameters, {self.device}, {'padded' if self._pads else 'packed'}"
+
+    @property
+    def _usual_budget(self) -> int:
         return CPU_TOKEN_BUDGET if self.device.type == "cpu" else GPU_TOKEN_BUDGET
 
     @property
