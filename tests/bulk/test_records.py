@@ -69,7 +69,7 @@ def test_plain_text(ending, tmp_path):
     ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(texts=some.lists(some.text(some.characters(codec="utf-8", exclude_characters="\x00"), min_size=1), min_size=1))
 @pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet"])
 def test_any_text_comes_back_or_is_rejected(kind, texts, tmp_path):

@@ -27,3 +27,9 @@ def exported(tiny_bert, tmp_path_factory) -> Path:
 @pytest.fixture
 def unit_vectors(sentences, tiny_bert):
     return np.asarray(load_torch(tiny_bert).encode(sentences, normalize=True))
+
+
+@pytest.fixture(scope="session")
+def in_int8(tiny_bert, pairs, tmp_path_factory) -> Path:
+    gate = ("pairs", pairs)
+    return export(tiny_bert, tmp_path_factory.mktemp("exported") / "int8", int8=True, gate=gate, max_drop=5).path
