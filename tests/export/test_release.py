@@ -84,6 +84,16 @@ def test_int8_is_refused_with_the_numbers(tiny_bert, sentences, pairs, tmp_path)
         export(tiny_bert, tmp_path / "model", int8=True, gate=("same", same))
 
 
+def test_the_card_has_the_scores_of_what_is_written(tiny_bert, pairs, tmp_path):
+    report = {"pairs": pairs}
+    made = export(tiny_bert, tmp_path / "int8", int8=True, gate=("pairs", pairs), max_drop=5, report=report)
+    card = json.loads((made.path / "kosbert.json").read_text(encoding="utf-8"))
+    assert card["scores"]["pairs"]["spearman"] == made.gate.after
+    torch_only = export(tiny_bert, tmp_path / "torch", form="torch", report=report)
+    card = json.loads((torch_only.path / "kosbert.json").read_text(encoding="utf-8"))
+    assert card["scores"]["pairs"]["spearman"] == pytest.approx(1)
+
+
 def test_one_directory_for_running_and_for_training(tiny_bert, sentences, tmp_path):
     made = export(tiny_bert, tmp_path / "model", form="both")
     wanted = load_torch(tiny_bert).encode(sentences)

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.export import verify
+from kosbert.export import export, verify
 
 pytest.importorskip("onnx")
 
@@ -27,12 +27,11 @@ def test_what_is_untouched_passes(copy):
 def test_a_changed_or_missing_file(copy, name):
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[:-1] + b"x")
-    with pytest.raises(KosbertError, match=f"{name} is not the file that was exported"):
+    with pytest.raises(KosbertError, match=f"{name} is not the file that was written"):
         verify(copy)
-    if name != "model.onnx":
-        (copy / name).unlink()
-        with pytest.raises(KosbertError, match=f"{name} is missing"):
-            verify(copy)
+    (copy / name).unlink()
+    with pytest.raises(KosbertError, match=f"{name} is missing"):
+        verify(copy)
 
 
 @pytest.mark.parametrize("name", ["weights.pkl", "1_Dense/pytorch_model.bin", "modeling.py"])
@@ -61,3 +60,11 @@ def test_no_export_at_all(tmp_path, tiny_bert):
     for folder in (tmp_path, tiny_bert, tmp_path / "nowhere"):
         with pytest.raises(UsageError, match="holds no exported model"):
             verify(folder)
+
+
+def test_weights_alone(tiny_bert, tmp_path):
+    path = export(tiny_bert, tmp_path / "torch", form="torch").path
+    assert verify(path)[1:] == ["no pickle, no code"]
+    (path / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(KosbertError, match="is not the file that was written"):
+        verify(path)

@@ -21,22 +21,26 @@ def export(
     dim: Annotated[int | None, typer.Option(min=1, help="Only the first dimensions.", show_default=False)] = None,
     gate: Annotated[str, typer.Option(help="The set on which the cost of int8 is measured.")] = "korsts-dev",
     max_drop: Annotated[float, typer.Option(min=0, help="Points of Spearman that int8 may cost.")] = 0.5,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(help="Score what is written on this set, for its card; may be repeated.", show_default=False),
+    ] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write one ONNX graph from token ids to the vector: kosbert export runs/nli-sts/model --int8."""
+    from kosbert.evaluation.scoring import read_set
     from kosbert.export import export as write
 
     if form not in _FORMS:
         raise UsageError(f"there is no format {form!r}: choose {', '.join(_FORMS)}")
     target = directory or Path(f"{Path(model).name}-{'int8' if int8 else form}")
-    pairs = None
-    if int8:
-        from kosbert.evaluation.scoring import read_set
-
-        pairs = (gate, read_set(gate, folder=data_dir).pairs)
+    pairs = (gate, read_set(gate, folder=data_dir).pairs) if int8 else None
+    reported = {name: read_set(name, folder=data_dir).pairs for name in report or ()}
     with err.status("writing the graph"):
-        made = write(model, target, form=form, int8=int8, dim=dim, gate=pairs, max_drop=max_drop)  # type: ignore[arg-type]
+        made = write(
+            model, target, form=form, int8=int8, dim=dim, gate=pairs, max_drop=max_drop, report=reported,  # type: ignore[arg-type]
+        )  # fmt: skip
     cost = made.gate
     if json:
         note = {"on": cost.on, "before": cost.before, "after": cost.after, "drop": cost.drop} if cost else None

@@ -6,9 +6,8 @@ DIR/probe.json                          some sentences with their vectors, for `
 DIR/kosbert.json                        the model's card; `export` holds checksums and what int8 cost
 """
 
-import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +20,7 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
 from kosbert.export.graph import onnx_graph
 from kosbert.export.quantise import to_int8
-from kosbert.model.directory import write_directory
+from kosbert.model.directory import checksums, write_directory
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
@@ -62,6 +61,7 @@ def export(
     dim: int | None = None,
     gate: tuple[str, Sequence[ScoredPair]] | None = None,
     max_drop: float = 0.5,
+    report: Mapping[str, Sequence[ScoredPair]] | None = None,
 ) -> Exported:
     """Write a model for ONNX Runtime, for training, or both.
 
@@ -73,6 +73,7 @@ def export(
         dim: only the first dimensions (for models trained with Matryoshka).
         gate: the name and the pairs of a set on which int8 may lose at most `max_drop` points of Spearman.
         max_drop: see gate.
+        report: sets on which what is written is scored, for its card.
     """
     encoder = model if isinstance(model, TorchEncoder) else load_torch(model, device="cpu")
     dim = encoder.dim if dim is None else dim
@@ -83,6 +84,7 @@ def export(
     if int8 and gate is None:
         raise UsageError("int8 is written only where its cost is measured; name a gate set, e.g. korsts-dev")
     files: dict[str, bytes] = {}
+    shape: dict[str, Any] = {}
     found = None
     card = {key: value for key, value in encoder.card.items() if key != "export"}
     if form != "torch":
@@ -96,9 +98,13 @@ def export(
                     f"{100 * found.after:.2f}), more than --max-drop {max_drop:g}: nothing was written; allow more, "
                     "or export without int8"
                 )
-        sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         note = {"on": found.on, "before": found.before, "after": found.after} if found else None
-        card["export"] = {**shape, "int8": int8, "gate": note, "sha256": sums}
+        card["export"] = {**shape, "int8": int8, "gate": note}
+
+    if report:
+        with TemporaryDirectory() as folder:
+            scored = _opened(Path(folder), files, card, shape) if files else encoder
+            card["scores"] = {name: score_pairs(scored, pairs) for name, pairs in report.items()}
 
     def fill(folder: Path) -> None:
         if form != "onnx":
@@ -107,6 +113,7 @@ def export(
                 save_file({name: each.half() for name, each in load_file(file).items()}, file, {"format": "pt"})
         for name, content in files.items():
             (folder / name).write_bytes(content)
+        card["export"] = {**card.get("export", {}), "sha256": checksums(folder)}
 
     path = write_directory(out, card, fill)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

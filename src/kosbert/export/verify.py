@@ -1,12 +1,12 @@
 """Is an exported directory what it says: the files unchanged, no pickle and no code, the vectors as they were?"""
 
-import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 
 from kosbert.errors import KosbertError, UsageError
+from kosbert.model.directory import refuse_changes
 from kosbert.model.loading import GRAPH, read_card
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.similarity import unit
@@ -20,19 +20,17 @@ def verify(directory: str | Path) -> list[str]:
     """What was checked, one line each; the first thing that is wrong is an error."""
     folder = Path(directory)
     card = read_card(folder)
-    if not (folder / GRAPH).is_file() or "export" not in card:
+    about = card.get("export", {})
+    if "sha256" not in about:
         raise UsageError(f"{folder} holds no exported model: give a directory that kosbert export wrote")
-    about = card["export"]
-    for name, digest in about["sha256"].items():
-        try:
-            found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        except OSError:
-            raise KosbertError(f"{folder / name} is missing: export the model again") from None
-        if found != digest:
-            raise KosbertError(f"{folder / name} is not the file that was exported: export or download it again")
+    refuse_changes(folder, about["sha256"])
+    lines = [f"{len(about['sha256'])} files have the checksums that were noted"]
     suspicious = sorted(str(file) for file in folder.rglob("*") if file.suffix.lower() in _DANGEROUS)
     if suspicious:
         raise KosbertError(f"{suspicious[0]} can carry code, and no exported model needs it: do not load it, remove it")
+    lines.append("no pickle, no code")
+    if not (folder / GRAPH).is_file():
+        return lines
     probe = json.loads((folder / "probe.json").read_text(encoding="utf-8"))
     vectors = unit(OnnxEncoder(folder, source=str(folder), card=card).encode([each["text"] for each in probe]))
     cosines = (vectors * unit(np.array([each["vector"] for each in probe], np.float32))).sum(axis=1)
@@ -42,8 +40,4 @@ def verify(directory: str | Path) -> list[str]:
             f"the graph gives other vectors than when it was exported (cosine {cosines.min():.4f}, at least {least} is "
             "wanted): upgrade onnxruntime, or export the model again"
         )
-    return [
-        f"{len(about['sha256'])} files have the checksums that were noted",
-        "no pickle, no code",
-        f"the vectors of {len(probe)} sentences are those that were noted (cosine at least {cosines.min():.5f})",
-    ]
+    return [*lines, f"the vectors of {len(probe)} sentences are those that were noted (cosine {cosines.min():.5f})"]

@@ -1,8 +1,11 @@
 """The models inside the package: `builtin`, the default, and `builtin-base`, which has seen no NLI or STS labels."""
 
+import json
+from functools import cache
 from pathlib import Path
 
 from kosbert.errors import UsageError
+from kosbert.model.directory import refuse_changes
 
 BUILTIN = "builtin"
 BUILTIN_BASE = "builtin-base"
@@ -10,9 +13,15 @@ BUILTIN_MODELS = (BUILTIN, BUILTIN_BASE)
 """The names by which `load` and every command know them."""
 
 
+@cache
 def builtin_directory(name: str = BUILTIN) -> Path:
-    """Where a built-in model lies; a clear error when this version of the package ships none."""
+    """Where a built-in model lies; its files are compared with their checksums when it is first asked for."""
     directory = Path(__file__).parent / "builtin_models" / name
-    if not (directory / "modules.json").is_file():
-        raise UsageError("this version of kosbert ships no built-in model; give a directory or a Hugging Face name")
+    try:
+        card = json.loads((directory / "kosbert.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UsageError(
+            "this copy of kosbert has no built-in model; install it again, or give a directory or a Hugging Face name"
+        ) from None
+    refuse_changes(directory, card["export"]["sha256"])
     return directory
