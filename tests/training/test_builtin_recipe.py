@@ -20,7 +20,14 @@ dev: sample-sts-dev
 train: {batch_size: 16, evaluate: 2}
 stages: {epochs: 1, data: {teacher: TEACHER, limit: 160, shortest: 0, longest: 100}}
 """
-SMALL_TOO = """
+NEAR = """
+data: {near: sample-nli-train, held-out: sample-sts-test}
+max_length: 32
+dev: sample-sts-dev
+train: {batch_size: 16, evaluate: 2}
+stages: {epochs: 1, data: {teacher: TEACHER, limit: 160}}
+"""
+TUNE = """
 data: {nli: sample-nli-train, paraphrases: sample-nli-train, sts: sample-sts-train, held-out: sample-sts-test}
 max_length: 32
 dev: sample-sts-dev
@@ -32,18 +39,20 @@ stages: {epochs: 1, options: {matryoshka: [32, 16]}, data: {limit: 160}}
 def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     pytest.importorskip("onnx")
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
-    small, too = tmp_path / "small.yaml", tmp_path / "too.yaml"
-    small.write_text(SMALL.replace("TEACHER", str(tiny_bert)), encoding="utf-8")
-    too.write_text(SMALL_TOO, encoding="utf-8")
+    small, near, tune = (tmp_path / f"{name}.yaml" for name in ("small", "near", "tune"))
+    for path, text in ((small, SMALL), (near, NEAR), (tune, TUNE)):
+        path.write_text(text.replace("TEACHER", str(tiny_bert)), encoding="utf-8")
 
-    base = train(Recipe.load(RECIPES / "base.yaml", [small]), tmp_path / "base", time_budget=20)
-    losses = [point["loss"] for point in base.curves["distil"] if "loss" in point]
+    distilled = train(Recipe.load(RECIPES / "1-distil.yaml", [small]), tmp_path / "distilled", time_budget=20)
+    losses = [point["loss"] for point in distilled.curves["distil"] if "loss" in point]
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    changes = [f"backbone={distilled.path}"]
+    base = train(Recipe.load(RECIPES / "2-base.yaml", [near], changes), tmp_path / "base", time_budget=20)
 
     models = []
     for seed in (1, 2):
         changes = [f"seed={seed}", f"backbone={base.path}"]
-        run = train(Recipe.load(RECIPES / "builtin.yaml", [too], changes), tmp_path / f"seed-{seed}", time_budget=20)
+        run = train(Recipe.load(RECIPES / "3-tune.yaml", [tune], changes), tmp_path / f"seed-{seed}", time_budget=20)
         assert {"nli", "sts"} <= set(run.curves)
         models.append(run.path)
     pairs = {"sample-sts-dev": data.load("sample-sts-dev")}
@@ -59,9 +68,9 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
 
 
 def test_nothing_that_is_reported_on_is_learnt_from():
-    """Every source of both recipes leaves out the dev and test sets."""
-    for name in ("base", "builtin"):
-        recipe = Recipe.load(RECIPES / f"{name}.yaml")
+    """Every source of every step leaves out the dev and test sets."""
+    for path in sorted(RECIPES.glob("*.yaml")):
+        recipe = Recipe.load(path)
         held_out = set(recipe.references(["held-out"]))
         assert {"korsts-dev", "korsts-test", "klue-sts-dev", "klue-sts-kept", "klue-nli-dev", "kornli-test"} <= held_out
         assert set(recipe.dev) <= held_out

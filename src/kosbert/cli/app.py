@@ -9,7 +9,23 @@ from typing import Annotated
 import typer
 
 import kosbert
-from kosbert.cli import data, diagnose, doctor, evaluate, study, train, transfer
+from kosbert.cli import (
+    cluster,
+    data,
+    diagnose,
+    doctor,
+    encode,
+    evaluate,
+    export,
+    index,
+    mine,
+    search,
+    similarity,
+    soup,
+    study,
+    train,
+    transfer,
+)
 from kosbert.errors import KosbertError
 
 app = typer.Typer(
@@ -23,11 +39,20 @@ app = typer.Typer(
 )
 app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
+app.add_typer(index.app, name="index")
+app.command("search")(search.search)
+app.command("cluster")(cluster.cluster)
+app.command("mine")(mine.mine)
+app.command("similarity")(similarity.similarity)
+app.command("encode")(encode.encode)
 app.command("train")(train.train)
+app.command("soup")(soup.soup)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)
 app.command("transfer")(transfer.transfer)
 app.command("diagnose")(diagnose.diagnose)
+app.command("export")(export.export)
+app.command("verify")(export.verify)
 app.command("doctor")(doctor.doctor)
 
 

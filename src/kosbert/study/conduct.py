@@ -1,0 +1,83 @@
+"""From a question to its report in one call, and the same run again to see that it gives the same.
+
+found, page, outcome = conduct(Study.named("order"), "quick", Store(Path("studies")))
+print(found["answer"], page)
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.study.plan import Plan, plan
+from kosbert.study.question import Study
+from kosbert.study.report import write_report
+from kosbert.study.store import Store, read_json, stored_run, write_json
+from kosbert.study.work import Outcome, Report, carry_out
+
+
+def conduct(
+    study: Study,
+    preset: str,
+    store: Store,
+    *,
+    seeds: int | None = None,
+    jobs: int = 1,
+    time_budget: float | None = None,
+    data_dir: Path | None = None,
+    checkpoint_every: float = 60.0,
+    report: Report | None = None,
+) -> tuple[dict[str, Any], Path, Outcome]:
+    """Do what is not done yet and write the report; the arguments are those of `plan` and `carry_out`."""
+    planned = plan(study, preset, seeds=seeds, data_dir=data_dir)
+    note_study(planned, store)
+    outcome = carry_out(
+        planned, store, jobs=jobs, time_budget=time_budget, data_dir=data_dir, checkpoint_every=checkpoint_every,
+        report=report,
+    )  # fmt: skip
+    if report:
+        report("writing the report", len(planned.runs), len(planned.runs))
+    found, page = write_report(planned, store, outcome, data_dir)
+    return found, page, outcome
+
+
+def note_study(planned: Plan, store: Store) -> None:
+    """Say in the store what is asked, before anything is trained."""
+    content = {
+        "study": planned.study.model_dump(mode="json"),
+        "preset": planned.preset,
+        "seeds": planned.seeds,
+        "runs": [run.name for run in planned.runs],
+    }
+    try:
+        write_json(store.study(planned.name) / "study.json", content)
+    except OSError as error:
+        raise UsageError(f"{store.root} cannot be written ({error.strerror}): choose another --store") from error
+
+
+def planned_again(folder: Path, data_dir: Path | None) -> Plan:
+    """The plan of a study in the store."""
+    content = read_json(folder / "study.json")
+    study = Study.model_validate(content["study"])
+    return plan(study, content["preset"], seeds=content["seeds"], data_dir=data_dir)
+
+
+def again(folder: Path, run: str, data_dir: Path | None = None, report: Report | None = None) -> dict[str, Any]:
+    """Train and score one run from nothing, elsewhere, and hold the scores against the stored ones."""
+    planned = planned_again(folder, data_dir)
+    wanted = next((each for each in planned.runs if each.name == run), None)
+    if wanted is None:
+        raise UsageError(f"{folder.name} has no run {run!r}: {nearest(run, [each.name for each in planned.runs])}")
+    before = stored_run(folder / "runs" / run, wanted.identity)
+    if before is None:
+        raise UsageError(f"the run {run} has not finished, or its data has changed: run the study first")
+    with tempfile.TemporaryDirectory() as scratch:
+        store = Store(Path(scratch))
+        only = Plan(planned.study, planned.preset, planned.seeds, planned.backbone, planned.rows, (wanted,))
+        outcome = carry_out(only, store, data_dir=data_dir, report=report)
+        if outcome.failed:
+            raise KosbertError(outcome.failed[run])
+        after = stored_run(store.run(only.name, run))
+        assert after is not None
+        equal = after.scores == before.scores
+        return {"run": run, "equal": equal, "before": before.scores, "after": after.scores}

@@ -1,0 +1,77 @@
+"""How long a plan will take, before it is begun: from stages that were trained before, or from a few timed steps."""
+
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kosbert.study.plan import Plan, PlannedStage
+from kosbert.study.store import Store, read_json, stored_run
+from kosbert.study.work import is_trained
+
+_STEPS = 6  # of which the first warms up and is not counted
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A stage that would be trained: its steps, its seconds, and how they are known."""
+
+    stage: PlannedStage
+    users: list[str]
+    trained: bool
+    steps: int
+    seconds: float
+    known_from: str
+
+
+class _EnoughError(Exception):
+    pass
+
+
+def estimates(plan: Plan, store: Store, data_dir: Path | None = None) -> list[Expected]:
+    """Every distinct stage of a plan. Dev scores and loading are counted; the report's half a minute is not."""
+    measured: dict[str, tuple[int, float, str]] = {}
+    for file in sorted(store.root.glob("stages/*/stage.json")):
+        record = read_json(file)
+        if record["cost"]["seconds"]:
+            measured[record["kind"]] = (record["cost"]["steps"], record["cost"]["seconds"], "a finished stage")
+    open_runs = [run for run in plan.runs if not stored_run(store.run(plan.name, run.name), run.identity)]
+    found = []
+    for stage in plan.stages():
+        users = [run.name for run in open_runs if stage in run.stages]
+        trained = is_trained(stage, store)
+        if stage.kind not in measured:
+            measured[stage.kind] = _timed(stage, plan, data_dir)
+        steps, seconds, known_from = measured[stage.kind]
+        found.append(Expected(stage, users, trained, steps, 0.0 if trained or not users else seconds, known_from))
+    return found
+
+
+def _timed(stage: PlannedStage, plan: Plan, data_dir: Path | None) -> tuple[int, float, str]:
+    """Begin the stage in a folder that is thrown away; every stage is timed on the backbone, which has its shape."""
+    from kosbert.training import train
+
+    moments: list[float] = []
+    totals: list[int] = []
+
+    def stop(_: object, progress: object, total: int, point: dict[str, float]) -> None:
+        moments.append(time.monotonic())
+        totals.append(total)
+        if len(moments) == _STEPS:
+            raise _EnoughError
+
+    first = next(run.stages[0] for run in plan.runs if stage in run.stages)
+    recipe = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.monotonic()
+        with suppress(_EnoughError):
+            train(recipe, Path(folder) / "timed", data_dir=data_dir, report=stop)
+    steps = max(1, len(moments) - 1)
+    a_step = (moments[-1] - moments[0]) / steps if len(moments) > 1 else 0.0
+    settings = recipe.settings(recipe.stages[0])
+    epochs = recipe.stages[0].epochs or 1.0
+    # What comes before the first step is loading and one dev score; each further dev score costs at most as much.
+    before = moments[0] - started - a_step
+    seconds = before + totals[0] * a_step + 0.5 * before * max(0, round(settings.evaluate * epochs))
+    return totals[0], seconds, f"{steps} timed steps"

@@ -1,0 +1,17 @@
+"""Sentences about three things, so that a bag of words finds them."""
+
+import pytest
+
+SHOP = [
+    "배송이 너무 늦어요",
+    "배송이 언제 도착하나요",
+    "환불을 받고 싶어요",
+    "환불을 언제 받나요",
+    "오늘 날씨가 좋아요",
+    "오늘 날씨가 너무 추워요",
+]
+
+
+@pytest.fixture
+def shop() -> list[str]:
+    return list(SHOP)

@@ -1,0 +1,100 @@
+"""A study that trains in seconds: a backbone of one layer, sixty rows, two seeds."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from kosbert.study.conduct import conduct
+from kosbert.study.question import Study
+from kosbert.study.store import Store
+
+SUBJECTS = ("오늘은", "남자가", "여자가", "아이가", "고양이가", "강아지는", "대통령이", "사람이")
+OBJECTS = ("날씨를", "기타를", "노래를", "음식을", "물을", "커피를", "학교에", "집에", "책을", "영화를")
+VERBS = ("좋다", "마신다", "본다", "간다", "한다", "연주한다", "달린다", "잔다")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def rows(tmp_path_factory) -> Path:
+    """sts.tsv (40 rows), dev.tsv (24), test.tsv (40), nli.tsv (60)."""
+    folder = tmp_path_factory.mktemp("rows")
+    draw = random.Random(7)
+
+    def sentence() -> str:
+        return f"{draw.choice(SUBJECTS)} {draw.choice(OBJECTS)} {draw.choice(VERBS)}."
+
+    def write(name: str, head: str, lines: list[str]) -> None:
+        (folder / name).write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+
+    scored = [f"{sentence()}\t{sentence()}\t{draw.randint(0, 50) / 10}" for _ in range(104)]
+    write("sts.tsv", "sentence1\tsentence2\tscore", scored[:40])
+    write("dev.tsv", "sentence1\tsentence2\tscore", scored[40:64])
+    write("test.tsv", "sentence1\tsentence2\tscore", [*scored[64:103], "<b>비가</b> 온다 & 눈\t비가 온다.\t4.2"])
+    labels = ("entailment", "neutral", "contradiction")
+    premises = [sentence() for _ in range(20)]
+    write(
+        "nli.tsv", "sentence1\tsentence2\tlabel", [f"{p}\t{sentence()}\t{label}" for p in premises for label in labels]
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def document(rows):
+    """The four orders and the untouched backbone, as a YAML document."""
+    return {
+        "name": "tiny",
+        "question": "Which order <first>?",
+        "about": "Four orders.",
+        "published": "korsts-test",
+        "recipe": {"max_length": 32},
+        "stages": {
+            "nli": {"data": "nli", "objective": "ranking", "epochs": 1},
+            "sts": {"data": "sts", "objective": "cosine", "epochs": 1},
+        },
+        "rows": [
+            {"name": "untouched", "seeds": 1},
+            {"name": "STS", "stages": ["sts"], "published": "SBERT klue/roberta-base, STS only"},
+            {"name": "NLI", "stages": ["nli"]},
+            {"name": "STS→NLI", "stages": ["sts", "nli"]},
+            {"name": "NLI→STS", "stages": ["nli", "sts"]},
+        ],
+        "presets": {
+            "quick": {
+                "about": "Made up.",
+                "seeds": 2,
+                "backbone": {"text": ["nli", "sts"], "layers": 1, "hidden": 32, "heads": 2, "vocabulary": 100},
+                "data": {"nli": str(rows / "nli.tsv"), "sts": str(rows / "sts.tsv")},
+                "dev": str(rows / "dev.tsv"),
+                "test": str(rows / "test.tsv"),
+                "over": {"train": {"batch_size": 4, "lr": 1e-3, "evaluate": 2}},
+            }
+        },
+    }
+
+
+@pytest.fixture(scope="session")
+def study(document) -> Study:
+    return Study.model_validate(document)
+
+
+@pytest.fixture(scope="session")
+def study_file(document, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "tiny.yaml"
+    path.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def finished(study, tmp_path_factory):
+    """The store of the study, done in one go; `(store, summary, page)`. Read only."""
+    store = Store(tmp_path_factory.mktemp("finished") / "studies")
+    found, page, outcome = conduct(study, "quick", store)
+    assert not outcome.failed
+    return store, found, page

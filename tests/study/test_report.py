@@ -1,0 +1,100 @@
+"""The page needs nothing else, and says what the numbers say, in both of its forms."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from kosbert.study.efficiency import efficiency, measure
+from kosbert.study.store import Store
+from kosbert.study.tables import Cell, Table, hundred
+
+
+class Reader(HTMLParser):
+    """Collects tags, addresses and text; and sees that every tag is closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.addresses, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "link", "br") and not self.get_starttag_text().endswith("/>"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("circle", "line", "rect", "path", "polyline"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_stands_alone(finished):
+    _, found, page = finished
+    text = page.read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    assert reader.addresses == ["data:,"]
+    assert "script" not in reader.tags
+    assert not re.search(r"url\(|@import", text)
+    assert "Noto Sans CJK KR" in text
+    words = " ".join("".join(reader.text).split())
+    assert found["answer"] in words
+    assert "Which order <first>?" in words
+    assert "<b>비가</b>" not in text
+
+
+def test_both_forms_have_the_same_numbers(finished):
+    _, found, page = finished
+    markdown = page.with_suffix(".md").read_text(encoding="utf-8")
+    html = page.read_text(encoding="utf-8")
+    assert found["answer"] in markdown
+    for row in found["sets"][0]["rows"].values():
+        number = hundred(row["spearman"]["mean"])
+        assert number in markdown
+        assert number in html
+    pictures = re.findall(r"!\[.*?\]\((figures/.*?\.svg)\)", markdown)
+    assert len(pictures) >= 1 + 4 + 2
+    assert all((page.parent / each).is_file() for each in pictures)
+    assert {each.name for each in (page.parent / "figures").iterdir()} == {each.split("/")[1] for each in pictures}
+
+
+def test_the_parts_of_the_report(finished):
+    _, _, page = finished
+    markdown = page.with_suffix(".md").read_text(encoding="utf-8")
+    for title in (
+        "The table", "Which differences are differences?", "On the way", "Where the scores come from", "wins and loses",
+        "A map", "What it cost", "What was not measured", "How it was measured",
+    ):  # fmt: skip
+        assert title in markdown
+    assert "81.60 / 81.40" in markdown  # the published row
+
+
+def test_a_table_escapes_what_it_holds():
+    table = Table(["a|b", "<c>"], [[Cell("x|y"), Cell("<script>", "&", "tie")], [Cell("group")]], (0,))
+    assert "&lt;script&gt; <small>&amp;</small>" in table.html()
+    assert '<tr class="best">' in table.html()
+    assert "| **x\\|y** | &lt;script> & |" in table.markdown()
+
+
+def test_ratios_are_taken_within_a_round():
+    calls = []
+    ways = {name: (lambda texts, name=name: calls.append(name)) for name in ("padded", "packed")}
+    found = measure(ways, ["비가 온다."] * 3, rounds=4)
+    assert len(calls) == 2 * 5  # a round that is not counted, and four
+    assert [len(each.ratios) for each in found] == [4, 4]
+    assert found[0].ratios == [1.0] * 4
+    for one, other in zip(found[0].sentences_per_second, found[1].sentences_per_second, strict=True):
+        assert one > 0 < other
+    ratio = found[1].sentences_per_second[2] / found[0].sentences_per_second[2]
+    assert found[1].ratios[2] == pytest.approx(ratio)
+
+
+def test_efficiency_of_a_tiny_model(tiny_bert, tmp_path):
+    found, page = efficiency("quick", Store(tmp_path), model=str(tiny_bert), rounds=1)
+    assert found["rows"][0]["way"].startswith("padded, ")
+    assert found["rows"][0]["ratio"] == 1.0
+    assert "SBERT-base - smart batching" in page.read_text(encoding="utf-8")
