@@ -13,6 +13,11 @@ from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.torch_loading import load_torch
 
+try:
+    builtin_directory()
+except UsageError:
+    pytest.skip("this copy has no built-in model", allow_module_level=True)
+
 SENTENCES = ["비가 많이 온다", "폭우가 쏟아진다", "주식이 올랐다", "이 영화 정말 재미있어요!"]
 
 

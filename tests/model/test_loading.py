@@ -77,12 +77,6 @@ def one_sentence(caught) -> str:
     return message
 
 
-def test_no_built_in_model_yet():
-    with pytest.raises(UsageError) as caught:
-        load()
-    assert "no built-in model" in one_sentence(caught)
-
-
 def test_a_hub_name_without_network_or_cache():
     with pytest.raises(KosbertError) as caught:
         load("klue/no-such-model-for-kosbert-tests")
