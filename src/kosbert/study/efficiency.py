@@ -107,7 +107,7 @@ def ways_of(encoder: TorchEncoder, exported: Sequence[Path]) -> dict[str, Way]:
         ways[f"packed, {device}"] = encoder.encode
     for directory in exported:
         model: Encoder = load(directory, backend="onnx")
-        kind = "int8" if "int8" in str(model.card.get("export", {})) else "float32"
+        kind = "int8" if model.card["export"]["int8"] else "float32"
         ways[f"ONNX {kind}, {directory.name}"] = model.encode
     return ways
 
