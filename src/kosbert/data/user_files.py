@@ -28,7 +28,7 @@ from kosbert.data.readers import (
 from kosbert.data.records import Record
 from kosbert.errors import UsageError, nearest
 
-_PARSERS: dict[str, Parser] = {
+PARSERS: dict[str, Parser] = {
     ".csv": comma_separated(),
     ".tsv": tab_separated(),
     ".json": json_list(),
@@ -37,6 +37,7 @@ _PARSERS: dict[str, Parser] = {
     ".parquet": parquet(),
     ".txt": plain_lines(),
 }
+"""How a file is read, by its ending."""
 ROLES = ("anchor", "positive", "negative", "sentence1", "sentence2", "score", "label", "text")
 
 
@@ -47,11 +48,11 @@ def read_file(path: str | Path, columns: Mapping[str, str] | None = None) -> lis
         if role not in ROLES:
             raise UsageError(f"{role!r} is not a role that a column can have: {nearest(role, ROLES)}")
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix not in _PARSERS:
+    if suffix not in PARSERS:
         raise UsageError(
-            f"{path.name} has no known ending: use one of {', '.join(_PARSERS)}, all but Parquet also as .gz"
+            f"{path.name} has no known ending: use one of {', '.join(PARSERS)}, all but Parquet also as .gz"
         )
-    rows = _PARSERS[suffix](path)
+    rows = PARSERS[suffix](path)
     first = next(rows, None)
     if first is None:
         raise UsageError(f"{path} has no rows: give a file with at least one")

@@ -5,21 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kosbert.data.readers import comma_separated, json_lines, json_list, parquet, plain_lines, tab_separated
+from kosbert.data.user_files import PARSERS
 from kosbert.errors import UsageError, nearest
 from kosbert.text import clean
 
 logger = logging.getLogger(__name__)
-
-_PARSERS = {
-    ".csv": comma_separated(),
-    ".tsv": tab_separated(),
-    ".json": json_list(),
-    ".jsonl": json_lines(),
-    ".ndjson": json_lines(),
-    ".parquet": parquet(),
-    ".txt": plain_lines(),
-}
 
 
 @dataclass(frozen=True)
@@ -41,14 +31,14 @@ def read_rows(path: Path, *, text: str = "", id: str = "") -> Rows:
         id: the column of the ids; none without it.
     """
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix not in _PARSERS:
+    if suffix not in PARSERS:
         raise UsageError(
-            f"{path.name} has no known ending: use one of {', '.join(_PARSERS)}, all but Parquet also as .gz"
+            f"{path.name} has no known ending: use one of {', '.join(PARSERS)}, all but Parquet also as .gz"
         )
     column = text or "text"
     rows = Rows([], [] if id else None, [], [])
     empty = 0
-    for row in _PARSERS[suffix](path):
+    for row in PARSERS[suffix](path):
         if not rows.lines and not empty:
             _check_columns(path, set(map(str, row.fields)), column, id)
         sentence = "" if row.fields.get(column) is None else row.text(column)

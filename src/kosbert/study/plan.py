@@ -16,6 +16,7 @@ from typing import Any
 
 from kosbert.errors import KosbertError
 from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
+from kosbert.model.identity import checksum_of
 from kosbert.model.loading import find_model
 from kosbert.study.question import Preset, Probe, Row, Study, laid_over
 from kosbert.training.examples import read_rows
@@ -240,14 +241,7 @@ def backbone_identity(recipe: Recipe, data_dir: Path | None) -> str:
 @cache
 def _weights(name: str) -> str:
     """A hash of a model's files, wherever they lie; its card is no part of what it computes."""
-    digest = hashlib.sha256()
-    directory = find_model(name)
-    for file in sorted(directory.rglob("*")):
-        if file.is_file() and file.name != "kosbert.json" and file.suffix in (".json", ".txt", ".safetensors"):
-            digest.update(f"{file.relative_to(directory).as_posix()}\0{file.stat().st_size}\0".encode())
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
+    return checksum_of(find_model(name))
 
 
 def _digest(content: Any) -> str:
