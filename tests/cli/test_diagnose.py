@@ -86,4 +86,4 @@ def test_a_mistake_is_one_sentence_with_the_fix(arguments: tuple[str, ...], mess
 
 def test_options_are_checked() -> None:
     assert run("random", "--examples", "-1").exit_code == 2
-    assert run().exit_code == 2
+    assert run("random", "tfidf").exit_code == 2

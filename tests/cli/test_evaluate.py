@@ -213,7 +213,7 @@ def test_compare_tells_a_difference_and_a_tie(own_file: Path) -> None:
     ("arguments", "sentence"),
     [
         (("evaluate", TFIDF), "--on"),
-        (("evaluate",), "MODEL"),
+        (("evaluate",), "--on"),
         (("evaluate", TFIDF, "--on", "korsts-tset"), "korsts-test"),
         (("evaluate", TFIDF, "--on", "korsts-test"), "korsts"),  # known, but not here
         (("evaluate", TFIDF, "--on", "sample-nli-test"), "no scored pairs"),
