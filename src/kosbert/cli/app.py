@@ -10,6 +10,7 @@ import typer
 
 import kosbert
 from kosbert.cli import (
+    bench,
     cluster,
     data,
     diagnose,
@@ -53,6 +54,7 @@ app.command("transfer")(transfer.transfer)
 app.command("diagnose")(diagnose.diagnose)
 app.command("export")(export.export)
 app.command("verify")(export.verify)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 
 

@@ -1,0 +1,68 @@
+"""`kosbert bench`: what a model costs to run on this machine, in every way there is."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
+
+if TYPE_CHECKING:
+    from kosbert.export.bench import Bench
+
+
+def bench(
+    model: Annotated[
+        str | None, typer.Argument(help="A directory or a hub name; BERT-base's shape without it.", show_default=False)
+    ] = None,
+    on: Annotated[str, typer.Option(help="Whose sentences: a split, or a file.")] = "korsts-test",
+    sentences: Annotated[int, typer.Option(min=32, help="How many of them, drawn at random.")] = 500,
+    rounds: Annotated[int, typer.Option(min=2, help="How often each way has its turn.")] = 5,
+    data_dir: DataDirOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a model in every way, in turns, beside sentence-transformers and the machine's limit (minutes)."""
+    import numpy as np
+
+    from kosbert.data.records import sentences_of
+    from kosbert.evaluation.scoring import read_rows
+    from kosbert.export.bench import bench as run
+
+    rows = read_rows(on, folder=data_dir)
+    texts = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))
+    chosen = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))[:sentences]]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("preparing", total=None)
+
+        def report(doing: str, done: int, total: int) -> None:
+            bar.update(task, description=doing, completed=done, total=total)
+
+        found = run(chosen, model, rounds=rounds, report=report)
+    if json:
+        print_json({"on": on, **found.document()})
+        return
+    _print(found, on)
+
+
+def _print(found: "Bench", on: str) -> None:
+    title = (
+        f"{found.model}: {found.parameters / 1e6:.1f}M parameters, {found.sentences} sentences of {on} with "
+        f"{found.tokens_per_sentence:.1f} tokens, {found.threads} threads, {found.peak_gflops:.0f} GFLOP/s at most"
+    )
+    table = Table(
+        whole("way"), "sentences/s", "ratio", "spread", "of the peak", "least cosine", "p50 ms", "p99 ms", title=title
+    )
+    for each in found.costs:
+        table.add_row(
+            each.way,
+            f"{each.sentences_per_second:,.0f}",
+            f"{each.ratio:.2f}×",
+            f"{each.lowest:.2f} to {each.highest:.2f}",
+            "–" if each.share_of_peak is None else f"{each.share_of_peak:.2f}",
+            "–" if each.least_cosine is None else f"{each.least_cosine:.5f}",
+            f"{each.p50_milliseconds:.2f}",
+            f"{each.p99_milliseconds:.2f}",
+        )
+    out.print(table)
