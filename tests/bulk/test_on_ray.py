@@ -76,3 +76,10 @@ def test_a_wrong_column(cluster, sentences_on_disk, model, tmp_path):
 
     with pytest.raises(UsageError, match="has no column 'text': name one of id, 문장"):
         encode_on_ray(str(sentences_on_disk[0]), str(tmp_path / "out"), model=str(model))
+
+
+def test_a_folder_with_something_in_it(sentences_on_disk, model):
+    from kosbert.bulk.on_ray import encode_on_ray
+
+    with pytest.raises(UsageError, match="is not empty, and rows would be there twice"):
+        encode_on_ray(str(sentences_on_disk[0]), str(sentences_on_disk[0]), model=str(model))

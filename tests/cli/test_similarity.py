@@ -28,6 +28,7 @@ def test_similarity_of_a_model(tiny_bert):
     table = kosbert("similarity", "비가 온다.", "눈이 온다.", "--model", tiny_bert)
     assert "눈이 온다." in table
     assert "█" in table
+    assert "[/b] 눈 [red]" in kosbert("similarity", "비가 온다.", "[/b] 눈 [red]", "--model", tiny_bert)
 
 
 def test_mistakes(tiny_bert, tmp_path):

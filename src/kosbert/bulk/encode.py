@@ -4,6 +4,7 @@ encode_file("sentences.txt.gz", "vectors")
 for ids, vectors in read_shards("vectors"): …
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -17,12 +18,15 @@ from kosbert.bulk.records import Records, Reject, Row
 from kosbert.bulk.remembered import Remembered
 from kosbert.bulk.shards import Form, Manifest, Shards
 from kosbert.errors import UsageError
+from kosbert.model.batching import WINDOW
 from kosbert.model.encoder import Encoder
 from kosbert.model.identity import model_checksum
 from kosbert.model.loading import load
 
 SHARD = 50_000
 """Rows of the input that make a shard: what is computed again, at most, after a kill."""
+
+_ENDS = 1 << 20
 
 Precision = Literal["float32", "float16"]
 Report = Callable[[int, int, Manifest], None]
@@ -76,7 +80,13 @@ def encode_file(
     records = Records(Path(source), text=text, id=id)
     encoder = model if isinstance(model, Encoder) else load(model)
     settings = {
-        "input": {"name": Path(source).name, "bytes": records.size, "text": text, "id": id},
+        "input": {
+            "name": Path(source).name,
+            "bytes": records.size,
+            "ends": _fingerprint(Path(source)),
+            "text": text,
+            "id": id,
+        },
         "model": {"name": encoder.source, "checksum": model_checksum(encoder), "dim": dim or encoder.dim},
         "form": form,
         "precision": precision,
@@ -113,9 +123,16 @@ def _encoded(
 ) -> NDArray[Any]:
     """The vectors of a shard, a few thousand sentences at a time, so that the bar moves."""
     parts = [remembered([])]
-    step = 8_192
-    for start in range(0, len(rows), step):
-        parts.append(remembered([row.text for row in rows[start : start + step]]))
+    for start in range(0, len(rows), WINDOW):
+        parts.append(remembered([row.text for row in rows[start : start + WINDOW]]))
         if report:
-            report(records.position - (len(rows) - start - step > 0), records.size, manifest)
+            report(records.position, records.size, manifest)
     return np.concatenate(parts)
+
+
+def _fingerprint(path: Path) -> str:
+    """A hash of the beginning and the end: enough to see that a file was changed, for files of any size."""
+    with path.open("rb") as stream:
+        content = stream.read(_ENDS)
+        stream.seek(max(0, path.stat().st_size - _ENDS))
+        return hashlib.sha256(content + stream.read(_ENDS)).hexdigest()

@@ -74,6 +74,11 @@ def encode_on_ray(
         import ray
     except ImportError:
         raise UsageError("a cluster needs Ray: pip install 'kosbert[ray]'") from None
+    from fsspec.core import url_to_fs
+
+    system, path = url_to_fs(out)
+    if system.exists(path) and system.ls(path):
+        raise UsageError(f"{out} is not empty, and rows would be there twice: give a new folder")
     started = not ray.is_initialized()
     if started:
         try:

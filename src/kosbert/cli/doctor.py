@@ -49,7 +49,7 @@ def doctor(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
     table.add_row("data here", ", ".join(report["data"]["here"]))
     out.print(table)
     for line in report["advice"]:
-        out.print(f"• {line}", highlight=False)
+        out.print(f"• {line}", highlight=False, markup=False)  # kosbert[serve] is no style
 
 
 def _is_here(dataset: data.Dataset, data_dir: Any) -> bool:

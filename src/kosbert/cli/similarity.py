@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from kosbert.cli.output import JsonOption, ModelOption, out, print_json, whole
@@ -32,7 +33,7 @@ def similarity(
         ]
         print_json({"model": model, "sentence": sentence, "others": found})
         return
-    table = Table(whole("sentence"), "cosine", "", title=sentence, title_style="bold")
+    table = Table(whole("sentence"), "cosine", "", title=escape(sentence), title_style="bold")
     for text, cosine in zip(others, cosines, strict=True):
-        table.add_row(text, f"{cosine:.3f}", "█" * max(0, round(_BAR * float(cosine))))
+        table.add_row(escape(text), f"{cosine:.3f}", "█" * max(0, round(_BAR * float(cosine))))
     out.print(table)

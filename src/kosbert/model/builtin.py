@@ -21,7 +21,7 @@ def builtin_directory(name: str = BUILTIN) -> Path:
         card = json.loads((directory / "kosbert.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise UsageError(
-            "this copy of kosbert has no built-in model; install it again, or give a directory or a Hugging Face name"
+            "this copy of kosbert has no built-in model; give the directory or the Hugging Face name of one (--model)"
         ) from None
     refuse_changes(directory, card["export"]["sha256"])
     return directory
