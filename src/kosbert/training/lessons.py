@@ -18,6 +18,7 @@ from kosbert.data.registry import references
 from kosbert.errors import UsageError, nearest
 from kosbert.model.tokens import Tokens
 from kosbert.objectives import OBJECTIVES, Objective, build
+from kosbert.training.edits import edited
 from kosbert.training.examples import Examples, examples, read_rows
 from kosbert.training.loop import Lesson
 from kosbert.training.processes import in_the_first
@@ -85,14 +86,21 @@ class Library:
             made = self._examples(source, stage)
             labels, dimension = made.labels, 0
             if source.teacher:
-                in_the_first(partial(teacher_vectors, source.teacher, made.columns[0]))  # the others find them there
-                labels = teacher_vectors(source.teacher, made.columns[0])
-                dimension = labels.shape[1]
+                labels = self._taught(source.teacher, made.columns)
+                dimension = labels.shape[-1]
             key = json.dumps([source.objective or stage.objective, source.options, dimension], sort_keys=True)
             if key not in found:
                 found[key] = self._objective(source, stage, model, dimension)
             lessons.append(self._lesson(source, stage, model, made.columns, labels, found[key]))
         return lessons
+
+    def _taught(self, teacher: str, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
+        """The teacher's vectors, (rows, dimension), or with several columns (rows, columns, dimension)."""
+        vectors = []
+        for column in columns:
+            in_the_first(partial(teacher_vectors, teacher, column))  # the others find them there
+            vectors.append(teacher_vectors(teacher, column))
+        return vectors[0] if len(vectors) == 1 else np.stack(vectors, axis=1)
 
     def _lesson(
         self,
@@ -123,6 +131,8 @@ class Library:
         where = f"stage {stage.name}, data {', '.join(source.rows)}"
         if (name == "distillation") != bool(source.teacher):
             raise UsageError(f"{where}: distillation, and nothing else, needs a teacher; name a model or an ONNX file")
+        if source.edited and not source.teacher:
+            raise UsageError(f"{where}: edited copies have no labels, only a teacher can judge them; drop `edited`")
         needs = OBJECTIVES[name].needs
         key = f"{needs} {source.model_dump_json()}"
         if key not in self._made:
@@ -135,6 +145,9 @@ class Library:
             if source.limit and source.limit < len(made):
                 order = np.random.default_rng(self._recipe.seed).permutation(len(made))
                 made = made.take(np.sort(order[: source.limit]))
+            if source.edited:
+                copies = edited(made.columns[0], source.edited, seed=self._recipe.seed)
+                made = Examples((*made.columns, *copies))
             self._made[key] = made
         return self._made[key]
 

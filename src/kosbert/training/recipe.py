@@ -100,6 +100,7 @@ class Source(_Strict):
     shortest: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
     longest: int | None = Field(None, ge=1, description="characters: rows with a longer sentence are left out")
     limit: int | None = Field(None, ge=1, description="only so many rows, drawn with the seed")
+    edited: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")
 
 
 def _as_sources(value: Any) -> Any:
