@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -14,6 +15,8 @@ for _switch in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
     os.environ[_switch] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of a tiny model wait for each other longer than they work
+settings.register_profile("kosbert", deadline=None)  # time never decides whether a test passes
+settings.load_profile("kosbert")
 
 WORDS = [
     *("오늘", "내일", "날씨", "비", "눈", "바람", "하늘", "아침", "사람", "남자", "여자", "아이", "고양이", "강아지"),

@@ -54,7 +54,7 @@ def test_tfidf_of_a_split_that_does_not_exist() -> None:
         encoder("tfidf:korsts-trian")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_random_sentences_depend_on_the_text_alone(texts: list[str]) -> None:
     vectors = RandomSentences(dim=20).encode([*texts, "비가 온다"])

@@ -49,7 +49,7 @@ def test_counts_are_resamples() -> None:
     np.testing.assert_array_equal(counts, np.concatenate(list(draw_counts(1_000, 250, seed=3)), axis=1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=30))
 def test_ranks_of_a_resample(cells) -> None:
     """Midranks from cumulative counts, ties and all, equal ranking the resample itself."""

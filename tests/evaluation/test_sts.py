@@ -140,7 +140,7 @@ def test_constant_vectors_are_undefined_and_valid_json() -> None:
     assert one_constant["average"] is not None
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=3, max_size=40),
     st.floats(1e-6, 1e6),

@@ -238,7 +238,7 @@ def reference(query, key, value, lengths):
     return torch.cat(parts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=24), st.integers(0, 2**16), st.booleans())
 def test_attention_equals_plain_softmax_for_any_lengths(lengths, seed, ordered):
     lengths = sorted(lengths) if ordered else lengths

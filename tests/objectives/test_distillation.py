@@ -32,6 +32,15 @@ def test_a_perfect_student_has_no_loss(table, column):
     assert loss.item() == pytest.approx(0, abs=1e-6)
 
 
+def test_known_answer_with_two_sentences_a_row(table, column):
+    objective = Distillation(table(ROWS), teacher_dimension=2, weight=0.5)
+    loss = objective([column(0), column(1)], torch.tensor([TEACHER]))
+    towards = ((1 - 1.0) + (1 - 1 / sqrt(2))) / 2
+    # One row: its own cosines are all that the batch has, and count twice.
+    relations = (0 + (1 / sqrt(2)) ** 2 + (1 / sqrt(2)) ** 2 + 0) / 4
+    assert loss.item() == pytest.approx(towards + 0.5 * 2 * relations, rel=1e-6)
+
+
 def test_gradients_reach_student_and_projection(gradients, table, column):
     objective = Distillation(table(ROWS), teacher_dimension=5)
     _, found = gradients(objective, [column(0, 1)], torch.randn(2, 5))
@@ -52,6 +61,8 @@ def test_relations_reach_the_student_itself_not_the_projection(gradients, table,
 def test_mistakes(table, column):
     with pytest.raises(UsageError, match="set teacher_dimension"):
         Distillation(table(ROWS), teacher_dimension=2)([column(0, 1)], torch.ones(2, 3))
+    with pytest.raises(UsageError, match="2 dimensions for 2 columns"):
+        Distillation(table(ROWS), teacher_dimension=2)([column(0), column(1)], torch.ones(1, 2))
     with pytest.raises(UsageError, match="one label a row but got none"):
         Distillation(table(ROWS), teacher_dimension=2)([column(0, 1)])
     with pytest.raises(UsageError, match="where the dimensions differ"):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kosbert.errors import UsageError
@@ -52,6 +53,37 @@ def test_a_group_of_paraphrases_goes_as_a_whole(document, tmp_path):
     source = {"rows": str(groups), "without": str(held_out)}
     assert columns(document, source, "ranking") == (("춥다",), ("추워",))
     assert columns(document, source, "simcse") == (("비가 온다", "비 내린다", "춥다", "추워"),)
+
+
+def taught(document, source, tiny_bert):
+    stage = {"name": "teach", "data": source | {"teacher": str(tiny_bert)}, "objective": "distillation", "epochs": 1}
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    (lesson,) = Library(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    return lesson.labels
+
+
+def test_sentences_of_a_row_meet_with_edited_copies_of_the_first(document, files, tiny_bert):
+    source = {"rows": str(files / "sts.tsv"), "together": True, "edited": 2}
+    found = taught(document, source, tiny_bert)
+    first, second = columns(document, str(files / "sts.tsv"))
+    encoder = load_torch(tiny_bert)
+    assert found.shape == (40, 4, encoder.dim)
+    np.testing.assert_allclose(found[:, 0], encoder.encode(first), atol=2e-3)
+    np.testing.assert_allclose(found[:, 1], encoder.encode(second), atol=2e-3)
+    assert np.abs(found[:, 2] - found[:, 0]).max() > 0.01
+
+
+def test_the_teacher_reads_the_translation(document, files, tiny_bert, tmp_path):
+    texts = (files / "text.txt").read_text(encoding="utf-8").splitlines()
+    english = tmp_path / "english.txt"
+    english.write_text("\n".join(f"sentence {number}" for number in range(len(texts))), encoding="utf-8")
+    source = {"rows": str(files / "text.txt"), "translations": str(english), "longest": 25}
+    kept = [number for number, text in enumerate(texts) if len(text) <= 25]
+    wanted = load_torch(tiny_bert).encode([f"sentence {number}" for number in kept])
+    np.testing.assert_allclose(taught(document, source, tiny_bert), wanted, atol=2e-3)
+    english.write_text("too few", encoding="utf-8")
+    with pytest.raises(UsageError, match="translations must be the same rows in the same order"):
+        taught(document, source, tiny_bert)
 
 
 def test_sources_with_one_teacher_share_the_projection(document, files, tiny_bert, tmp_path):

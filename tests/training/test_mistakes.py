@@ -115,6 +115,8 @@ def test_options(said):
 def test_a_teacher_belongs_to_distillation(said):
     for mistake in ({"objective": "distillation"}, {"teacher": "builtin"}):
         assert "distillation, and nothing else, needs a teacher" in said(**stages(("data", {"rows": "sts", **mistake})))
+    for mistake in ({"edited": 1}, {"together": True}, {"translations": "sts"}):
+        assert "only distillation knows" in said(**stages(("data", {"rows": "sts", **mistake})))
 
 
 @pytest.mark.parametrize("key", ["dev", "test"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ def read_rows(
     return rows
 
 
-def examples(rows: Sequence[Record], needs: Needs, where: str) -> Examples:
+def examples(rows: Sequence[Record], needs: Needs | Literal["rows"], where: str) -> Examples:
     """Rows in the shape that an objective needs; rows of another kind are converted where that has one meaning."""
     if not rows:
         raise UsageError(f"{where} has no rows: name a data set that has some")
@@ -118,6 +118,13 @@ def _sentences(rows: Sequence[Record]) -> Examples:
     return Examples((tuple(distinct),))
 
 
+def _rows(rows: Sequence[Record]) -> Examples | None:
+    """Every row with its sentences, if all have equally many."""
+    texts = dict.fromkeys(tuple(data.sentences_of(row)) for row in rows)
+    columns = tuple(zip(*texts, strict=True)) if len({len(each) for each in texts}) == 1 else ()
+    return Examples(columns) if columns else None
+
+
 _MAKERS = {
     "scored pairs": _scored_pairs,
     "labelled pairs": _labelled_pairs,
@@ -125,4 +132,5 @@ _MAKERS = {
     "pairs": _pairs,
     "sentences": _sentences,
     "vectors": _sentences,
+    "rows": _rows,
 }

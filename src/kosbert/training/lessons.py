@@ -86,7 +86,7 @@ class Library:
             made = self._examples(source, stage)
             labels, dimension = made.labels, 0
             if source.teacher:
-                labels = self._taught(source.teacher, made.columns)
+                labels = self._taught(source, made.columns)
                 dimension = labels.shape[-1]
             key = json.dumps([source.objective or stage.objective, source.options, dimension], sort_keys=True)
             if key not in found:
@@ -94,13 +94,27 @@ class Library:
             lessons.append(self._lesson(source, stage, model, made.columns, labels, found[key]))
         return lessons
 
-    def _taught(self, teacher: str, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
+    def _taught(self, source: Source, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
         """The teacher's vectors, (rows, dimension), or with several columns (rows, columns, dimension)."""
+        read = self._translations(source)
         vectors = []
         for column in columns:
-            in_the_first(partial(teacher_vectors, teacher, column))  # the others find them there
-            vectors.append(teacher_vectors(teacher, column))
+            texts = [read.get(text, text) for text in column]
+            in_the_first(partial(teacher_vectors, source.teacher, texts))  # the others find them there
+            vectors.append(teacher_vectors(source.teacher, texts))
         return vectors[0] if len(vectors) == 1 else np.stack(vectors, axis=1)
+
+    def _translations(self, source: Source) -> dict[str, str]:
+        """What the teacher reads for each sentence that has a translation."""
+        if not source.translations:
+            return {}
+        texts, others = self.sentences(source.rows), self.sentences(source.translations)
+        if len(texts) != len(others):
+            raise UsageError(
+                f"{', '.join(source.translations)} has {len(others)} sentences and {', '.join(source.rows)} has "
+                f"{len(texts)}: translations must be the same rows in the same order"
+            )
+        return dict(zip(texts, others, strict=True))
 
     def _lesson(
         self,
@@ -131,8 +145,8 @@ class Library:
         where = f"stage {stage.name}, data {', '.join(source.rows)}"
         if (name == "distillation") != bool(source.teacher):
             raise UsageError(f"{where}: distillation, and nothing else, needs a teacher; name a model or an ONNX file")
-        if source.edited and not source.teacher:
-            raise UsageError(f"{where}: edited copies have no labels, only a teacher can judge them; drop `edited`")
+        if not source.teacher and (source.edited or source.together or source.translations):
+            raise UsageError(f"{where}: only distillation knows edited, together and translations; drop them")
         needs = OBJECTIVES[name].needs
         key = f"{needs} {source.model_dump_json()}"
         if key not in self._made:
@@ -141,7 +155,7 @@ class Library:
                 rows = without(rows, self.rows(source.without), groups=needs == "pairs")
             most = source.longest or math.inf
             rows = [row for row in rows if all(source.shortest <= len(text) <= most for text in sentences_of(row))]
-            made = examples(rows, needs, where)
+            made = examples(rows, "rows" if source.together else needs, where)
             if source.limit and source.limit < len(made):
                 order = np.random.default_rng(self._recipe.seed).permutation(len(made))
                 made = made.take(np.sort(order[: source.limit]))

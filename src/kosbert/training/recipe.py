@@ -100,6 +100,10 @@ class Source(_Strict):
     shortest: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
     longest: int | None = Field(None, ge=1, description="characters: rows with a longer sentence are left out")
     limit: int | None = Field(None, ge=1, description="only so many rows, drawn with the seed")
+    together: bool = Field(False, description="for distillation: the sentences of a row meet in a batch")
+    translations: Names = Field(
+        [], description="for distillation: the same rows in the language that the teacher reads"
+    )
     edited: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")
 
 
