@@ -162,5 +162,7 @@ def test_the_command_says_what_is_wrong(file, tmp_path, model):
         return done.stderr
 
     assert "'csv' is impossible here: choose parquet or npy" in said(file, "--out", tmp_path / "o", "--format", "csv")
+    assert "add --engine ray" in said(file, "--out", tmp_path / "o", "--workers", 2)
+    assert "Ray writes Parquet" in said(file, "--out", tmp_path / "o", "--engine", "ray", "--keep-text")
     assert "there is no file" in said(tmp_path / "none.txt", "--out", tmp_path / "o", "--model", model)
     assert not (tmp_path / "o").exists()

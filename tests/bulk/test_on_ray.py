@@ -1,5 +1,8 @@
 """A real cluster of two nodes on this machine, one of which dies in the middle: the output is complete and equal."""
 
+import json
+import subprocess
+import sys
 import threading
 import time
 
@@ -69,6 +72,16 @@ def test_a_node_dies(cluster, sentences_on_disk, model, tmp_path):
     wanted = kosbert.load(model).encode([text for text in texts if text], normalize=True)
     names = [f"n{n}" for n, text in enumerate(texts) if text]
     np.testing.assert_allclose(np.array([found[name] for name in names]), wanted, atol=1e-5)
+
+
+def test_the_command_joins_a_running_cluster(cluster, sentences_on_disk, model, tmp_path):
+    folder, texts = sentences_on_disk
+    code = "from kosbert.cli import main; main()"
+    line = [sys.executable, "-c", code, "encode", str(folder), "--out", str(tmp_path / "out"), "--model", str(model)]
+    line += ["--text-column", "문장", "--engine", "ray", "--address", cluster[0].address, "--workers", "1", "--json"]
+    done = subprocess.run(line, capture_output=True, encoding="utf-8", check=True)
+    assert json.loads(done.stdout) == {"out": str(tmp_path / "out"), "rows": len(texts)}
+    assert parquet.read_table(tmp_path / "out").num_rows == len(texts)
 
 
 def test_a_wrong_column(cluster, sentences_on_disk, model, tmp_path):
