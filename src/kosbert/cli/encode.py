@@ -70,8 +70,8 @@ def encode(
             bar.update(task, completed=position, total=max(1, size), standing=standing)
 
         done = encode_file(
-            Path(source), Path(directory), model=model, text=text_column, id=id_column, form=form, precision=precision, dim=dim,  # type: ignore[arg-type]
-            normalize=normalize, keep_text=keep_text, shard=shard, report=report,
+            Path(source), Path(directory), model=model, text=text_column, id=id_column, form=form, precision=precision,  # type: ignore[arg-type]
+            dim=dim, normalize=normalize, keep_text=keep_text, shard=shard, report=report,
         )  # fmt: skip
     if json:
         counts = {"vectors": done.rows, "rejects": done.rejects, "shards": done.shards, "remembered": done.remembered}

@@ -19,6 +19,10 @@ def export(
     form: Annotated[str, typer.Option("--format", help="onnx; torch: float16 for training; both.")] = "onnx",
     int8: Annotated[bool, typer.Option("--int8", help="Whole numbers for the weights, if the gate lets it.")] = False,
     dim: Annotated[int | None, typer.Option(min=1, help="Only the first dimensions.", show_default=False)] = None,
+    pca: Annotated[
+        str,
+        typer.Option(metavar="SET", help="For --dim: main axes of this text (a data set or file).", show_default=False),
+    ] = "",
     gate: Annotated[str, typer.Option(help="The set on which the cost of int8 is measured.")] = "korsts-dev",
     max_drop: Annotated[float, typer.Option(min=0, help="Points of Spearman that int8 may cost.")] = 0.5,
     report: Annotated[
@@ -29,17 +33,24 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write one ONNX graph from token ids to the vector: kosbert export runs/nli-sts/model --int8."""
+    from kosbert.data import sentences_of
     from kosbert.evaluation.scoring import read_set
     from kosbert.export import export as write
+    from kosbert.training.examples import read_rows
 
     if form not in _FORMS:
         raise UsageError(f"there is no format {form!r}: choose {', '.join(_FORMS)}")
     target = directory or Path(f"{Path(model).name}-{'int8' if int8 else form}")
     pairs = (gate, read_set(gate, folder=data_dir).pairs) if int8 else None
+    if pca and dim is None:
+        raise UsageError("main axes are for fewer dimensions: say how many with --dim")
+    rows = read_rows([pca], folder=data_dir) if pca else []
+    axes_of = [text for row in rows for text in sentences_of(row)] if pca else None
     reported = {name: read_set(name, folder=data_dir).pairs for name in report or ()}
     with err.status("writing the graph"):
         made = write(
-            model, target, form=form, int8=int8, dim=dim, gate=pairs, max_drop=max_drop, report=reported,  # type: ignore[arg-type]
+            model, target, form=form, int8=int8, dim=dim, gate=pairs, max_drop=max_drop, axes_of=axes_of,  # type: ignore[arg-type]
+            report=reported,
         )  # fmt: skip
     cost = made.gate
     if json:

@@ -20,6 +20,7 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
 from kosbert.export.graph import onnx_graph
 from kosbert.export.quantise import to_int8
+from kosbert.model.axes import main_axes
 from kosbert.model.directory import checksums, write_directory
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.torch_encoder import TorchEncoder
@@ -61,6 +62,7 @@ def export(
     dim: int | None = None,
     gate: tuple[str, Sequence[ScoredPair]] | None = None,
     max_drop: float = 0.5,
+    axes_of: Sequence[str] | None = None,
     report: Mapping[str, Sequence[ScoredPair]] | None = None,
 ) -> Exported:
     """Write a model for ONNX Runtime, for training, or both.
@@ -73,12 +75,15 @@ def export(
         dim: only the first dimensions (for models trained with Matryoshka).
         gate: the name and the pairs of a set on which int8 may lose at most `max_drop` points of Spearman.
         max_drop: see gate.
+        axes_of: sentences; `dim` then means the main axes of their vectors (PCA) and not the first dimensions.
         report: sets on which what is written is scored, for its card.
     """
     encoder = model if isinstance(model, TorchEncoder) else load_torch(model, device="cpu")
     dim = encoder.dim if dim is None else dim
     if not 1 <= dim <= encoder.dim:
         raise UsageError(f"dim {dim} is impossible; this model has {encoder.dim} dimensions, give 1 to {encoder.dim}")
+    if axes_of is not None:
+        encoder = main_axes(encoder, axes_of, dim)
     if form == "torch" and (int8 or dim != encoder.dim):
         raise UsageError("int8 and dim are for the ONNX graph; give the format onnx or both")
     if int8 and gate is None:

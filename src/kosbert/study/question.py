@@ -35,7 +35,7 @@ class Row(_Strict):
     stages: list[str] = Field([], description="names of the study's stages, in order; none: the backbone as it is")
     encoder: str = Field("", description="instead of training: tfidf, random, random-words, static:FILE")
     cross_encoder: dict[str, Any] = Field({}, description="instead: settings of a cross-encoder, trained on sts")
-    vectors: dict[str, Any] = Field({}, description="what is done to the vectors: dim, kind (int8, binary)")
+    vectors: dict[str, Any] = Field({}, description="what is done to the vectors: dim or pca, kind (int8, binary)")
     over: dict[str, Any] = Field({}, description="what this row changes in the recipe")
     published: str = Field("", description="the published model beside which it stands")
     seeds: int | None = Field(None, ge=1, description="fewer than the study's, where the seed changes nothing")

@@ -22,9 +22,11 @@ from kosbert.evaluation.sts import (
     pearson,
     spearman,
 )
+from kosbert.model.axes import main_axes
 from kosbert.model.loading import find_model
 from kosbert.model.new import new_backbone
 from kosbert.model.prune import fewer_layers
+from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 from kosbert.study.lineage import lineage
 from kosbert.study.plan import Run
@@ -49,6 +51,8 @@ def score_run(run: Run, study: str, store: Store, data_dir: Path | None) -> None
             scores[name] = {"cosine_pearson": pearson(values, gold), "cosine_spearman": spearman(values, gold)}
     else:
         encoder = encoder_of(run, store, data_dir)
+        if "pca" in run.vectors:
+            encoder = _with_axes(encoder, run, data_dir)
         for name, pairs in sets.items():
             vectors, gold = encode_pairs(encoder, pairs), gold_scores(pairs)
             size = bytes_of(vectors[0], run.vectors)
@@ -108,6 +112,14 @@ def as_it_is(recipe: Recipe, data_dir: Path | None) -> Encodes:
     if isinstance(recipe.backbone, FewerLayers):
         return fewer_layers(recipe.backbone.source, recipe.backbone.layers, **shape)
     return load_torch(recipe.backbone, **shape)
+
+
+def _with_axes(encoder: Encodes, run: Run, data_dir: Path | None) -> Encodes:
+    """Vectors on their main axes, which are fitted to the study's text and to no set that is scored."""
+    if not isinstance(encoder, TorchEncoder) or "text" not in run.recipe.data:
+        raise UsageError(f"row {run.row}: pca needs a model and data under the name text")
+    rows = read_rows(run.recipe.references(["text"]), None, data_dir)
+    return main_axes(encoder, [text for row in rows for text in sentences_of(row)], int(run.vectors["pca"]))
 
 
 def compressed(vectors: Any, how: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """Teacher vectors for distillation: computed once, kept on disk, memory-mapped; an interrupted computation goes on.
 
 A teacher is anything with `encode`: one of our encoders, any sentence-transformers model, or an ONNX file that takes
-strings (such as a Universal Sentence Encoder with its tokenizer inside the graph). `PACKAGE:PATH` names a file that an
-installed package carries; the package is found and not imported.
+strings (such as a Universal Sentence Encoder with its tokenizer inside the graph). `PACKAGE:PATH` names a file or a
+folder that an installed package carries; the package is found and not imported.
 """
 
 import hashlib
@@ -80,14 +80,14 @@ def _path_of(name: str) -> Path:
 
 def load_teacher(name: str) -> Teacher:
     """A teacher by the name of a model, a directory, or the path of an ONNX file."""
-    if Path(name).suffix == ".onnx":
-        name = str(_path_of(name))
-        if not Path(name).is_file():
-            raise UsageError(f"there is no teacher {name}: give the path of an ONNX file or of a model directory")
-        return OnnxTeacher(Path(name))
+    path = _path_of(name)
+    if path.suffix == ".onnx":
+        if not path.is_file():
+            raise UsageError(f"there is no teacher {path}: give the path of an ONNX file or of a model directory")
+        return OnnxTeacher(path)
     from kosbert.model import load
 
-    return load(name)
+    return load(str(path) if path.is_dir() else name)
 
 
 def teacher_vectors(
