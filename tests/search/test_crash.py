@@ -36,8 +36,8 @@ def made(kind: str, folder: Path) -> Path:
 
 
 POINTS = [
-    *((kind, f"files_of:{when}") for kind in ("exact", "hnsw") for when in ("before", "after")),
-    *((kind, f"switch:{when}") for kind in ("exact", "hnsw") for when in ("before", "after")),
+    *((kind, f"files_of:{when}") for kind in ("exact", "binary", "hnsw") for when in ("before", "after")),
+    *((kind, f"switch:{when}") for kind in ("exact", "binary", "hnsw") for when in ("before", "after")),
     ("milvus", "insert"), ("milvus", "switch:before"), ("milvus", "delete"),
 ]  # fmt: skip
 

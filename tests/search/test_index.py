@@ -1,4 +1,4 @@
-"""One index, three stores: the same answers, the same mistakes."""
+"""One index, four stores: the same answers, the same mistakes."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.baselines import RandomWords
 from kosbert.search import Index
 
-KINDS = ["exact", "hnsw", "milvus"]
+KINDS = ["exact", "binary", "hnsw", "milvus"]
 
 
 def make(kind: str, folder: Path, **settings: str) -> Index:
@@ -88,7 +88,7 @@ def test_mistakes_lose_nothing(kind: str, tmp_path: Path, shop: list[str]) -> No
 def test_settings_that_do_not_fit() -> None:
     for settings, message in (
         ({"kind": "exacd"}, "did you mean exact"),
-        ({"precision": "int8"}, "holds float32"),
+        ({"precision": "int8"}, "has one precision"),
         ({"address": "http://x"}, "has no address"),
         ({"words": "morpheme"}, "did you mean morphemes"),
         ({"kind": "hnsw", "precision": "int4"}, "unknown precision"),
@@ -126,7 +126,7 @@ def test_a_model_is_known_by_its_files_and_its_pooling(tmp_path: Path, tiny_bert
         Index.load(tmp_path / "index", f"mean:{copy}")
 
 
-@pytest.mark.parametrize("kind", ["exact", "hnsw"])
+@pytest.mark.parametrize("kind", ["exact", "binary", "hnsw"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "noise"])
 def test_a_corrupt_file_is_one_sentence(kind: str, damage: str, tmp_path: Path, shop: list[str]) -> None:
     from kosbert.search.building import describe

@@ -29,7 +29,10 @@ def build(
     directory: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to.", show_default=False)],
     model: ModelOption = "builtin",
     kind: Annotated[
-        str, typer.Option(help="exact, hnsw or milvus; exact up to 100,000 sentences, hnsw beyond.", show_default=False)
+        str,
+        typer.Option(
+            help="exact, hnsw, binary or milvus; exact up to 100,000 sentences, hnsw beyond.", show_default=False
+        ),
     ] = "",
     precision: Annotated[str, typer.Option(help="Of hnsw: float32, float16 or int8.")] = "float32",
     address: Annotated[

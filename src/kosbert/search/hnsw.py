@@ -1,8 +1,7 @@
 """A graph of near neighbours (HNSW, usearch): a fraction of a millisecond where comparing every vector takes many.
 
 Found are nearly always the same neighbours as by comparing all; `benchmarks/search.py` says how nearly. With int8 a
-vector needs a byte a dimension. Each vector is then scaled to its own largest value: the cosine does not see it, and
-all 255 steps are used, where usearch's own conversion of a unit vector of 256 dimensions uses some 30.
+vector needs a byte a dimension.
 """
 
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.search.precision import eight_bits
 from kosbert.search.store import Found, Keys, Vectors, filtered
 
 GRAPH = "graph.usearch"
@@ -37,11 +37,7 @@ class HnswStore:
         )  # fmt: skip
 
     def _stored(self, vectors: Vectors) -> NDArray[Any]:
-        if self._precision != "int8":
-            return np.ascontiguousarray(vectors, np.float32)
-        largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-12)
-        steps: NDArray[Any] = np.rint(vectors * (127 / largest)).astype(np.int8)
-        return steps
+        return eight_bits(vectors) if self._precision == "int8" else np.ascontiguousarray(vectors, np.float32)
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
         """Take new vectors under new keys."""

@@ -1,4 +1,4 @@
-"""One index for every size: sentences with ids and metadata, and their vectors in a store (exact, HNSW, Milvus).
+"""One index for every size: sentences with ids and metadata, and their vectors in a store (exact, HNSW, bits, Milvus).
 
 index = Index("builtin")                               # in memory; kind="hnsw" beyond some 100,000 sentences
 index.add(["배송이 늦어요", "환불해 주세요"], metadata=[{"year": 2023}, {"year": 2024}])
@@ -45,7 +45,7 @@ class Index:
 
         Args:
             model: a name (builtin, a directory, a hub name, a baseline) or anything with `encode`.
-            kind: exact, hnsw or milvus.
+            kind: exact, hnsw, binary or milvus.
             precision: of an hnsw index: float32, float16 or int8.
             address: of Milvus: http://host:19530, or the path of a local file that ends in .db.
             words: also keep words for hybrid search: morphemes (needs kiwipiepy) or bigrams.

@@ -1,4 +1,4 @@
-"""What an index asks of the place where its vectors are. One store a file: exact, HNSW, Milvus."""
+"""What an index asks of the place where its vectors are. One store a file: exact, binary, HNSW, Milvus."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kosbert.errors import UsageError, nearest
 from kosbert.search.blocks import nearest_rows
 
-KINDS = ("exact", "hnsw", "milvus")
+KINDS = ("exact", "hnsw", "binary", "milvus")
 
 Keys = NDArray[np.int64]
 Vectors = NDArray[np.float32]
@@ -51,13 +51,17 @@ def new_store(kind: str, dim: int, *, precision: str, address: str) -> VectorSto
     if kind not in KINDS:
         raise UsageError(f"unknown kind of index {kind!r}: {nearest(kind, KINDS)}")
     if precision != "float32" and kind != "hnsw":
-        raise UsageError(f"an index of kind {kind} holds float32: leave precision out, or choose hnsw")
+        raise UsageError(f"an index of kind {kind} has one precision: leave it out, or choose hnsw")
     if address and kind != "milvus":
         raise UsageError(f"an index of kind {kind} has no address: leave it out, or choose milvus")
     if kind == "exact":
         from kosbert.search.exact import ExactStore
 
         return ExactStore(dim)
+    if kind == "binary":
+        from kosbert.search.binary import BinaryStore
+
+        return BinaryStore(dim)
     if kind == "hnsw":
         from kosbert.search.hnsw import HnswStore
 
@@ -73,6 +77,10 @@ def open_store(kind: str, dim: int, folder: Path, settings: dict[str, Any], *, w
         from kosbert.search.exact import ExactStore
 
         return ExactStore.read(folder, dim)
+    if kind == "binary":
+        from kosbert.search.binary import BinaryStore
+
+        return BinaryStore.read(folder, dim)
     if kind == "hnsw":
         from kosbert.search.hnsw import HnswStore
 
