@@ -8,7 +8,8 @@ Parts (--part, all without it):
     ann       recall@10 and time a query of HNSW at several widths, beside faiss (pip install faiss-cpu) and exact; the
               ways take turns query by query, in one process, and the ratio to exact is given with its spread
     million   --million vectors in int8: build and answer in processes of their own, whose peak memory is reported
-    parakqc   find the other nine paraphrases among 10,000 sentences, by meaning, by words, by both
+    retrieval find the other nine paraphrases among 10,000 sentences of ParaKQC, and what the premises of KLUE-NLI dev
+              and XNLI-ko test entail among all hypotheses, by meaning, by words, by both
 
 Sentences are encoded once. For `million` they are repeated with noise of a tenth of their length, because encoding a
 million of them measures the model and not the index.
@@ -23,15 +24,20 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
+from kosbert.search.binary import BinaryStore
 from kosbert.search.blocks import nearest_rows
 from kosbert.search.encoding import load_encoder, unit_vectors
 from kosbert.search.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
 from kosbert.search.mining import most_similar
+
+if TYPE_CHECKING:
+    from kosbert.search.retrieval import RetrievalScores
 
 WIDTHS = (16, 32, 64, 128, 256)
 Vectors = NDArray[np.float32]
@@ -109,6 +115,10 @@ def ann(vectors: Vectors, queries: Vectors) -> None:
             name = f"usearch {precision}, width {width}"
             built[name], size[name] = seconds, written
             ways[name] = _usearch_at(store, width)
+    bits = BinaryStore(vectors.shape[1])
+    built["bits, rescored"], _ = timed(lambda: bits.add(keys, vectors))
+    size["bits, rescored"] = (len(vectors) * vectors.shape[1] / 8) / 2**20  # and eight times that on disk
+    ways["bits, rescored"] = lambda query: bits.nearest(query, 10, None)[0]
     _faiss(vectors, ways, built, size)
     times: dict[str, list[float]] = {name: [] for name in ways}
     hits = dict.fromkeys(ways, 0)
@@ -211,14 +221,23 @@ def child(step: str, folder: Path, count: int, queries: int) -> None:
     print(f"| {step} | {figures} | {peak:.0f} |")
 
 
-def parakqc(encoder: object) -> None:
-    from kosbert.search.retrieval import paraphrases
+def retrieval(encoder: object) -> None:
+    from kosbert.search.retrieval import entailments, paraphrases
 
     rows = [row for row in data.load("parakqc") if isinstance(row, data.LabelledSentence)]
     print(f"\n## The other nine paraphrases among {len(rows):,} sentences of ParaKQC\n")
-    for number, (name, scores) in enumerate(paraphrases(encoder, rows, hybrid=True).items()):  # type: ignore[arg-type]
+    _orders(paraphrases(encoder, rows, hybrid=True))  # type: ignore[arg-type]
+    for split in ("klue-nli-dev", "kornli-test"):
+        pairs = [row for row in data.load(split) if isinstance(row, data.LabelledPair)]
+        print(f"\n## What each premise of {split} entails, among all hypotheses\n")
+        _orders(entailments(encoder, pairs, hybrid=True))  # type: ignore[arg-type]
+
+
+def _orders(found: "dict[str, RetrievalScores]") -> None:
+    for number, (name, scores) in enumerate(found.items()):
         if not number:
-            print(f"| by | {' | '.join(scores.measures)} |\n|---{'|---' * len(scores.measures)}|")
+            print(f"| by ({scores.queries:,} queries) | {' | '.join(scores.measures)} |")
+            print(f"|---{'|---' * len(scores.measures)}|")
         print(f"| {name} | {' | '.join(f'{value:.4f}' for value in scores.measures.values())} |")
 
 
@@ -229,7 +248,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="builtin")
-    parser.add_argument("--part", nargs="*", default=["pairs", "ann", "million", "parakqc"])
+    parser.add_argument("--part", nargs="*", default=["pairs", "ann", "million", "retrieval"])
     parser.add_argument("--rows", type=int, default=100_000, help="sentences of `ann` and below `million`")
     parser.add_argument("--pairs", type=int, default=10_000)
     parser.add_argument("--million", type=int, default=1_000_000)
@@ -250,8 +269,8 @@ def main() -> None:
             ann(np.ascontiguousarray(vectors[:-held_out]), np.ascontiguousarray(vectors[-held_out:]))
         if "million" in wanted.part:
             million(vectors[:-held_out], texts[: len(vectors) - held_out], wanted.million, held_out)
-    if "parakqc" in wanted.part:
-        parakqc(encoder)
+    if "retrieval" in wanted.part:
+        retrieval(encoder)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from kosbert.data import LabelledSentence
+from kosbert.data import LabelledPair, LabelledSentence
+from kosbert.errors import UsageError
 from kosbert.evaluation.baselines import RandomWords
 from kosbert.search import Index
-from kosbert.search.retrieval import against_exact, ndcg, paraphrases, recall, reciprocal_rank, score
+from kosbert.search.retrieval import (
+    against_exact,
+    entailments,
+    ndcg,
+    on_set,
+    paraphrases,
+    recall,
+    reciprocal_rank,
+    score,
+)
 
 
 def test_measures_by_hand() -> None:
@@ -37,6 +47,22 @@ def test_paraphrases_find_their_group() -> None:
     assert scores["meaning"].measures == pytest.approx({"recall@1": 1, "recall@3": 1, "mrr": 1, "ndcg@3": 1})
     pytest.importorskip("bm25s")
     assert paraphrases(RandomWords(), rows, k=3, hybrid=True)["both"].measures["recall@3"] == 1
+
+
+def test_premises_find_what_they_entail() -> None:
+    rows = [
+        LabelledPair("오늘 비가 많이 온다", "비가 많이 온다", "entailment"),
+        LabelledPair("오늘 비가 많이 온다", "눈이 온다", "contradiction"),
+        LabelledPair("책을 혼자 읽었다", "책을 읽었다", "entailment"),
+        LabelledPair("책을 혼자 읽었다", "책을 혼자 읽었다", "entailment"),  # the premise itself does not count
+        LabelledPair("차를 샀다", "돈이 많다", "neutral"),
+        LabelledPair("밥을 먹었다", "밥을 먹었다", "entailment"),
+    ]
+    scores = entailments(RandomWords(), rows, k=2)["meaning"]
+    assert scores.queries == 2
+    assert scores.measures == pytest.approx({"recall@1": 1, "recall@2": 1, "mrr": 1, "ndcg@2": 1})
+    with pytest.raises(UsageError, match="there is no retrieval set 'klue'"):
+        on_set("random-words", "klue")
 
 
 def test_an_index_against_exact(tmp_path: Path) -> None:

@@ -121,21 +121,26 @@ def evaluate(
         typer.Argument(metavar="[DIR]", help="An index: is what it finds what exact search finds?", show_default=False),
     ] = None,
     model: ModelOption = "builtin",
+    on: Annotated[str, typer.Option(help="Without DIR: parakqc, klue-nli or kornli.")] = "parakqc",
     hybrid: Annotated[bool, typer.Option("--hybrid", help="Also score words alone, and both together.")] = False,
     queries: Annotated[int, typer.Option(min=1, help="Sentences of DIR that are searched for.")] = 1_000,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Retrieval scores: of an index against exact search, or of a model on ParaKQC (find nine paraphrases)."""
-    from kosbert.search.retrieval import against_exact, on_parakqc
+    """Retrieval scores: of an index against exact search, or of a model: find paraphrases, or what is entailed."""
+    from kosbert.search.retrieval import against_exact, on_set
 
     if directory:
         found = {"index": against_exact(directory, queries=queries)}
     else:
-        found = on_parakqc(model, folder=data_dir, hybrid=hybrid, progress=True)
+        found = on_set(model, on, folder=data_dir, hybrid=hybrid, progress=True)
     if json:
         print_json(
-            {"model": None if directory else model, "scores": {name: asdict(each) for name, each in found.items()}}
+            {
+                "model": None if directory else model,
+                "on": None if directory else on,
+                "scores": {name: asdict(each) for name, each in found.items()},
+            }
         )
         return
     for name, scores in found.items():
