@@ -1,6 +1,7 @@
 """An exported model is the model: the same vectors, without torch, and int8 only where it is good enough."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -18,7 +19,7 @@ from kosbert.export.quantise import to_whole
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.torch_loading import load_torch
 
-ONNX = pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls", "first-last"])
@@ -61,10 +62,10 @@ def test_int8_is_written_with_its_cost(tiny_bert, pairs, sentences, tmp_path):
     card = json.loads((made.path / "kosbert.json").read_text(encoding="utf-8"))["export"]
     assert card["int8"] is True
     assert card["gate"] == {"on": "pairs", "before": made.gate.before, "after": made.gate.after}
-    kinds = {node.op_type for node in ONNX.load(made.path / "model.onnx").graph.node}
+    kinds = {node.op_type for node in onnx.load(made.path / "model.onnx").graph.node}
     assert "MatMulIntegerToFloat" in kinds
-    large = [each for each in ONNX.load(made.path / "model.onnx").graph.initializer if len(each.dims) == 2]
-    assert all(each.data_type == ONNX.TensorProto.INT8 or 1 in each.dims for each in large)
+    large = [each for each in onnx.load(made.path / "model.onnx").graph.initializer if len(each.dims) == 2]
+    assert all(each.data_type == onnx.TensorProto.INT8 or 1 in each.dims for each in large)
     cosines = (kosbert.load(made.path).encode(sentences) * load_torch(tiny_bert).encode(sentences, normalize=True)).sum(
         1
     )
@@ -145,6 +146,39 @@ def test_a_damaged_graph_is_one_sentence(exported, tmp_path):
     (tmp_path / "kosbert.json").unlink()
     with pytest.raises(KosbertError, match="cannot be run"):
         kosbert.load(tmp_path)
+
+
+def _of_another_opset(folder):
+    graph = onnx.load(folder / "model.onnx")
+    graph.opset_import[0].version = 999
+    onnx.save(graph, folder / "model.onnx")
+
+
+def _with_other_inputs(folder):
+    graph = onnx.load(folder / "model.onnx")
+    for node in graph.graph.node:
+        node.input[:] = ["pixels" if name == "input_ids" else name for name in node.input]
+    next(each for each in graph.graph.input if each.name == "input_ids").name = "pixels"
+    onnx.save(graph, folder / "model.onnx")
+
+
+DAMAGES = {
+    "till opset": _of_another_opset,
+    "reads attention_mask, pixels": _with_other_inputs,
+    "tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+    "No graph was found": lambda folder: (folder / "model.onnx").write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGES)
+def test_a_graph_that_is_not_ours_is_one_sentence(reason, exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "copy")
+    DAMAGES[reason](folder)
+    with pytest.raises(KosbertError, match=r"cannot be run \(.*: export it again") as caught:
+        kosbert.load(folder)
+    assert "\n" not in str(caught.value)
+    if reason != "tokenizer":
+        assert reason in str(caught.value)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)

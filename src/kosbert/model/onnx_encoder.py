@@ -49,8 +49,11 @@ class OnnxEncoder(Encoder):
             self._session = onnxruntime.InferenceSession(
                 str(directory / "model.onnx"), options, providers=["CPUExecutionProvider"]
             )
+            inputs = {each.name for each in self._session.get_inputs()}
+            if inputs != {"input_ids", "attention_mask"}:
+                raise ValueError(f"its graph reads {', '.join(sorted(inputs))}, not input_ids and attention_mask")
         except Exception as error:  # the runtime and the tokenizer raise their own unnamed kinds
-            reason = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[-200:]  # the runtime names its own files first
             raise KosbertError(f"the model in {directory} cannot be run ({reason}): export it again") from error
         if max_length is not None:
             if not 3 <= max_length <= self._most:
