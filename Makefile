@@ -38,9 +38,10 @@ builtin: setup  ## train the built-in models anew: the corpus, a teacher, three 
 	$(BIN)/kosbert train recipes/builtin/1-distil.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
 	$(BIN)/kosbert train recipes/builtin/2-near.yaml --out $(RUNS)/near --time-budget 540 --resume
 	$(BIN)/kosbert train recipes/builtin/3-base.yaml --out $(RUNS)/base --time-budget 2700 --resume
-	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/4-tune.yaml --set seed=$$seed \
-	  --out $(RUNS)/seed-$$seed --resume || exit 1; done
-	$(BIN)/kosbert soup $(RUNS)/seed-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
+	$(BIN)/kosbert train recipes/builtin/4-nli.yaml --out $(RUNS)/nli --resume
+	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/5-sts.yaml --set seed=$$seed \
+	  --out $(RUNS)/sts-$$seed --resume || exit 1; done
+	$(BIN)/kosbert soup $(RUNS)/sts-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
 	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)
 

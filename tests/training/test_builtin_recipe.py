@@ -40,8 +40,15 @@ dev: sample-sts-dev
 train: {batch_size: 16, evaluate: 2}
 stages: {epochs: 1, data: {teacher: TEACHER, limit: 80, batch_size: 16}}
 """
-TUNE = """
-data: {nli: sample-nli-train, paraphrases: sample-nli-train, sts: sample-sts-train, held-out: sample-sts-test}
+NLI = """
+data: {nli: sample-nli-train, paraphrases: sample-nli-train, held-out: sample-sts-test}
+max_length: 32
+dev: sample-sts-dev
+train: {batch_size: 16, evaluate: 2}
+stages: {epochs: 1, options: {matryoshka: [32, 16]}, data: {limit: 160}}
+"""
+STS = """
+data: {sts: sample-sts-train, held-out: sample-sts-test}
 max_length: 32
 dev: sample-sts-dev
 train: {batch_size: 16, evaluate: 2}
@@ -52,8 +59,8 @@ stages: {epochs: 1, options: {matryoshka: [32, 16]}, data: {limit: 160}}
 def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     pytest.importorskip("onnx")
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
-    small, near, mixed, tune = (tmp_path / f"{name}.yaml" for name in ("small", "near", "mixed", "tune"))
-    for path, text in ((small, SMALL), (near, NEAR), (mixed, MIXED), (tune, TUNE)):
+    small, near, mixed, nli, sts = (tmp_path / f"{name}.yaml" for name in ("small", "near", "mixed", "nli", "sts"))
+    for path, text in ((small, SMALL), (near, NEAR), (mixed, MIXED), (nli, NLI), (sts, STS)):
         path.write_text(text.replace("TEACHER", str(tiny_bert)), encoding="utf-8")
 
     distilled = train(Recipe.load(RECIPES / "1-distil.yaml", [small]), tmp_path / "distilled", time_budget=20)
@@ -64,11 +71,14 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     changes = [f"backbone={nearer.path}"]
     base = train(Recipe.load(RECIPES / "3-base.yaml", [mixed], changes), tmp_path / "base", time_budget=20)
 
+    changes = [f"backbone={base.path}"]
+    inferred = train(Recipe.load(RECIPES / "4-nli.yaml", [nli], changes), tmp_path / "nli", time_budget=20)
+
     models = []
     for seed in (1, 2):
-        changes = [f"seed={seed}", f"backbone={base.path}"]
-        run = train(Recipe.load(RECIPES / "4-tune.yaml", [tune], changes), tmp_path / f"seed-{seed}", time_budget=20)
-        assert {"nli", "sts"} <= set(run.curves)
+        changes = [f"seed={seed}", f"backbone={inferred.path}"]
+        run = train(Recipe.load(RECIPES / "5-sts.yaml", [sts], changes), tmp_path / f"sts-{seed}", time_budget=20)
+        assert "sts" in run.curves
         models.append(run.path)
     pairs = {"sample-sts-dev": data.load("sample-sts-dev")}
     made = soup(models, pairs, tmp_path / "soup")
