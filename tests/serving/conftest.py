@@ -45,7 +45,7 @@ def index_directory(model_directory: Path, tmp_path_factory: pytest.TempPathFact
 
 
 @contextlib.contextmanager
-def running(settings) -> Iterator[str]:
+def _running(settings) -> Iterator[str]:
     """Serve in a thread of this process, on a port that was free, and give the address."""
     import uvicorn
 
@@ -71,19 +71,27 @@ def running(settings) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def running():
+    """`with running(settings) as url`: a server of one's own."""
+    return _running
+
+
+@pytest.fixture(scope="session")
 def address(model_directory: Path, index_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server with an index and a report, and the usual limits."""
+    """A server with an index and a report, and the usual limits but for time: a busy machine is not under test."""
+    from kosbert.serving.limits import Limits
     from kosbert.serving.settings import Settings
 
     report = tmp_path_factory.mktemp("served") / "report.html"
     report.write_text("<!doctype html><title>보고서</title>", encoding="utf-8")
-    with running(Settings(str(model_directory), index=index_directory, report=report)) as url:
+    settings = Settings(str(model_directory), index=index_directory, report=report, limits=Limits(seconds=600))
+    with _running(settings) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def client(address: str) -> Iterator["httpx.Client"]:
-    with httpx.Client(base_url=address, timeout=30) as found:
+    with httpx.Client(base_url=address, timeout=600) as found:
         yield found
 
 

@@ -74,8 +74,7 @@ def build_app(service: Service) -> FastAPI:
             allow_headers=["authorization", "content-type", "x-request-id"],
             expose_headers=["retry-after", "x-request-id", "x-truncated-texts"],
         )  # fmt: skip
-    paths = frozenset(path for route in app.routes if "{" not in (path := getattr(route, "path", "{")))
-    app.add_middleware(Envelope, metrics=service.metrics, paths=paths)
+    app.add_middleware(Envelope, metrics=service.metrics, paths=frozenset({"/", "/docs", *app.openapi()["paths"]}))
     return app
 
 

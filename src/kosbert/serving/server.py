@@ -16,6 +16,7 @@ from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
@@ -68,6 +69,12 @@ class _Supervisor(Multiprocess):
         for process in self.processes:
             if process.pid is not None:
                 os.kill(process.pid, signal.SIGHUP)
+
+    def keep_subprocess_alive(self) -> None:
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for pid in before - {process.pid for process in self.processes}:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]  # else its requests stay under way for ever
 
 
 def _config(settings: Settings, app: object, *, factory: bool = False) -> uvicorn.Config:
