@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kosbert.serving.waiting import Job, Waiting
@@ -17,6 +17,7 @@ def job(*lengths: int, model=MODEL) -> Job:
 requests = st.lists(st.lists(st.integers(1, 128), min_size=1, max_size=30), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(requests, st.integers(1, 2_000))
 def test_every_text_once_and_within_the_budget(lengths: list[list[int]], budget: int) -> None:
     waiting = Waiting()
@@ -35,6 +36,7 @@ def test_every_text_once_and_within_the_budget(lengths: list[list[int]], budget:
     assert waiting.tokens == 0
 
 
+@settings(deadline=None)
 @given(requests, st.integers(64, 2_000), st.integers(1, 128))
 def test_nobody_waits_longer_than_those_before_take(lengths: list[list[int]], budget: int, own: int) -> None:
     """A request of one text is served within as many batches as there are requests before it, whatever comes after."""
@@ -82,6 +84,7 @@ def test_batches_are_of_one_model() -> None:
     assert seen == [4, 4]
 
 
+@settings(deadline=None)
 @given(requests, st.data())
 def test_what_is_discarded_is_never_taken(lengths: list[list[int]], data: st.DataObject) -> None:
     waiting = Waiting()

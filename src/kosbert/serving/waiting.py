@@ -116,11 +116,14 @@ class Waiting:
             if job.model is not first.model:
                 continue
             middle = bisect_left(job.left, length, key=job.lengths.__getitem__)
-            near = job.left[max(0, middle - share) : middle + share]
-            if job is first:
-                near = [place for place in near if place != lead]
-            near.sort(key=lambda place, job=job: abs(job.lengths[place] - length))  # type: ignore[misc]
-            found += [(rank, abs(job.lengths[place] - length), job, place) for rank, place in enumerate(near[:share])]
+            near = [
+                (abs(job.lengths[place] - length), place)
+                for place in job.left[max(0, middle - share) : middle + share]
+                if job is not first or place != lead
+            ]
+            # The request of the lead has had its first already.
+            ranked = enumerate(sorted(near)[:share], start=int(job is first))
+            found += [(rank, distance, job, place) for rank, (distance, place) in ranked]
             if len(found) >= _CANDIDATES:
                 break
         return found
