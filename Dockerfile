@@ -11,7 +11,7 @@ COPY src src
 # Only what serving an exported model imports, at the tested versions; the rest of kosbert's requirements is for training.
 RUN python -m venv /opt/kosbert \
  && /opt/kosbert/bin/pip install --no-cache-dir --constraint constraints.txt \
-      fastapi uvicorn httptools prometheus-client \
+      fastapi uvicorn httptools orjson prometheus-client \
       numpy onnxruntime tokenizers pydantic platformdirs packaging pyyaml rich typer scipy scikit-learn \
       pyarrow bm25s usearch kiwipiepy \
  && /opt/kosbert/bin/pip install --no-cache-dir --no-deps .

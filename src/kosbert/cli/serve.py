@@ -42,7 +42,7 @@ def serve(
     try:
         from kosbert.serving.server import serve as run
     except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "uvicorn", "starlette", "prometheus_client"):
+        if error.name not in ("fastapi", "uvicorn", "starlette", "prometheus_client", "orjson"):
             raise
         raise UsageError(f"serving needs {error.name}: pip install 'kosbert[serve]'") from None
     from kosbert.serving.limits import Limits

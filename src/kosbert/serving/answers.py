@@ -1,11 +1,13 @@
 """Strict JSON in, fast JSON out.
 
-pydantic's parser refuses what Python's own takes: halves of surrogate pairs, NaN, numbers and nesting without end. Its
-writer takes 0.05 ms for a vector of 256 where Python's takes 0.3 and orjson 0.01: not worth another dependency.
+pydantic's parser refuses what Python's own takes: halves of surrogate pairs, NaN, numbers and nesting without end.
+Vectors are written by orjson: 0.007 ms for one of 256 numbers where pydantic takes 0.05 and Python 0.3, and half the
+bytes. The event loop writes: with the others a request of 2,000 texts would keep everybody waiting.
 """
 
 from typing import Any, TypeVar
 
+import orjson
 from fastapi import Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -54,6 +56,12 @@ def _explained(error: ValidationError) -> ApiError:
 def answer(document: Any, headers: dict[str, str] | None = None) -> Response:
     """A document as JSON."""
     return Response(to_json(document), media_type="application/json", headers=headers)
+
+
+def answer_numbers(document: Any, headers: dict[str, str] | None = None) -> Response:
+    """A document with arrays in it as JSON; each number with as many digits as float32 needs."""
+    content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(content, media_type="application/json", headers=headers)
 
 
 def takes(kind: type[Body]) -> dict[str, Any]:

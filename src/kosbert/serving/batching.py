@@ -60,8 +60,8 @@ class Gatherer:
             await asyncio.to_thread(self._thread.join)
 
     async def prepare(self, model: Served, texts: Sequence[str]) -> Prepared:
-        """Tokenise without keeping other requests waiting."""
-        if sum(map(len, texts)) <= _AT_ONCE:
+        """Tokenise without keeping other requests waiting; a torch model's tokenizer may be busy with a batch."""
+        if model.backend == "onnx" and sum(map(len, texts)) <= _AT_ONCE:
             return model.prepare(texts)
         return await asyncio.to_thread(model.prepare, texts)
 

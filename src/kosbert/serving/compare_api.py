@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from kosbert.search.explain import _left_out, explain
-from kosbert.serving.answers import Body, answer, read, takes
+from kosbert.serving.answers import Body, answer, answer_numbers, read, takes
 from kosbert.serving.errors import too_large
 from kosbert.serving.known import Known
 from kosbert.serving.service import Service
@@ -64,7 +64,7 @@ def compare_routes(service: Service) -> APIRouter:
         wanted = await read(request, CompareRequest)
         encoded = await service.encode(wanted.sentences, request.scope["account"], param="sentences")
         vectors = encoded.shortened(None)
-        return answer({"cosines": (vectors @ vectors.T).tolist()}, encoded.headers)
+        return answer_numbers({"cosines": vectors @ vectors.T}, encoded.headers)
 
     @router.post("/explain", response_model=ExplainAnswer, openapi_extra=takes(ExplainRequest))
     async def explained(request: Request) -> Response:

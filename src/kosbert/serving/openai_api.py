@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from kosbert.serving.answers import Body, answer, read, takes
+from kosbert.serving.answers import Body, answer, answer_numbers, read, takes
 from kosbert.serving.errors import ApiError, too_large
 from kosbert.serving.limits import MOST_CHARACTERS
 from kosbert.serving.service import Encoded, Service
@@ -92,10 +92,10 @@ def openai_routes(service: Service) -> APIRouter:
         found: list[Any] = (
             [base64.b64encode(row).decode("ascii") for row in vectors.astype("<f4", copy=False)]
             if wanted.encoding_format == "base64"
-            else vectors.tolist()
+            else list(vectors)
         )
         tokens = encoded.prepared.read
-        return answer(
+        return answer_numbers(
             {
                 "object": "list",
                 "data": [

@@ -41,7 +41,7 @@ class Encoded:
         if dimensions is not None and not 1 <= dimensions <= dim:
             raise wrong(f"{dimensions} dimensions are impossible: give 1 to {dim}", param="dimensions")
         vectors = self.vectors[:, :dimensions]
-        return unit(vectors) if normalize else vectors
+        return unit(vectors) if normalize else np.ascontiguousarray(vectors)
 
     @property
     def headers(self) -> dict[str, str]:

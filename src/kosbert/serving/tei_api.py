@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from kosbert.serving.answers import Body, answer, read, takes
+from kosbert.serving.answers import Body, answer_numbers, read, takes
 from kosbert.serving.service import Service
 
 
@@ -47,7 +47,7 @@ def tei_routes(service: Service) -> APIRouter:
         texts = [wanted.inputs] if isinstance(wanted.inputs, str) else wanted.inputs
         encoded = await service.encode(texts, request.scope["account"], truncate=wanted.truncate is not False)
         vectors = encoded.shortened(wanted.dimensions, normalize=wanted.normalize)
-        return answer(vectors.tolist(), encoded.headers)
+        return answer_numbers(vectors, encoded.headers)
 
     @router.post("/similarity", response_model=list[float], openapi_extra=takes(SimilarityRequest))
     async def similarity(request: Request) -> Response:
@@ -55,6 +55,6 @@ def tei_routes(service: Service) -> APIRouter:
         wanted = (await read(request, SimilarityRequest)).inputs
         encoded = await service.encode([wanted.source_sentence, *wanted.sentences], request.scope["account"])
         vectors = encoded.shortened(None)
-        return answer((vectors[1:] @ vectors[0]).tolist(), encoded.headers)
+        return answer_numbers(vectors[1:] @ vectors[0], encoded.headers)
 
     return router
