@@ -30,21 +30,28 @@ def serve(model_directory: Path, running) -> Iterator[Callable[..., httpx.Client
         yield start
 
 
+class Held:
+    """A model that has begun, and computes nothing until it may go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """The model computes nothing until the event is set."""
-    go = threading.Event()
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    found = Held()
     plain = Served.forward
     loading = threading.current_thread()
 
     def wait(self: Served, tokens):
         if threading.current_thread() is not loading:
-            assert go.wait(120)
+            found.begun.set()
+            assert found.go.wait(300)
         return plain(self, tokens)
 
     monkeypatch.setattr(Served, "forward", wait)
-    yield go
-    go.set()
+    yield found
+    found.go.set()
 
 
 def check(found: httpx.Response, status: int, code: str) -> None:
@@ -106,21 +113,12 @@ def test_sentences_to_compare(client) -> None:
 
 def test_queue(serve, held) -> None:
     client = serve(tokens=30, queue_tokens=30)
-    threads = [in_background(lambda: client.post("/embed", json={"inputs": "비가 온다."})) for _ in range(4)]
-    refused = None
-
-    def is_full() -> bool:
-        nonlocal refused
-        with httpx.Client(base_url=client.base_url, timeout=0.3) as impatient:
-            try:
-                refused = impatient.post("/embed", json={"inputs": "비가 온다. 눈이 온다. 바람이 온다."})
-            except httpx.TimeoutException:
-                return False
-        return refused.status_code == 429
-
-    wait_until(is_full)
-    check(refused, 429, "queue_full")
-    held.set()
+    threads = [in_background(lambda: client.post("/embed", json={"inputs": "비가 온다."}))]
+    wait_until(held.begun.is_set)
+    threads += [in_background(lambda: client.post("/embed", json={"inputs": "비가 온다."})) for _ in range(5)]
+    wait_until(lambda: "kosbert_queue_tokens 30.0" in client.get("/metrics").text)
+    check(client.post("/embed", json={"inputs": "비"}), 429, "queue_full")
+    held.go.set()
     for thread in threads:
         thread.join(60)
     assert client.post("/embed", json={"inputs": "비가 온다."}).status_code == 200
@@ -132,7 +130,7 @@ def test_requests_at_once(serve, held) -> None:
     wait_until(lambda: "kosbert_requests_under_way 3.0" in client.get("/metrics").text)
     check(client.post("/embed", json={"inputs": "비"}), 429, "too_many")
     assert client.get("/health").status_code == 200
-    held.set()
+    held.go.set()
     for thread in threads:
         thread.join(60)
     assert client.post("/embed", json={"inputs": "비"}).status_code == 200
@@ -150,7 +148,7 @@ def test_rate_of_an_address(serve) -> None:
 def test_time(serve, held) -> None:
     client = serve(seconds=0.3)
     check(client.post("/embed", json={"inputs": "비"}), 504, "timeout")
-    held.set()
+    held.go.set()
 
 
 def test_a_body_that_comes_too_slowly(serve) -> None:
@@ -174,12 +172,12 @@ def test_a_client_that_goes_away_costs_nothing(serve, held, monkeypatch: pytest.
     client = serve()
     monkeypatch.setattr(Served, "forward", count)
     first = in_background(lambda: client.post("/embed", json={"inputs": "비"}))
-    wait_until(lambda: "kosbert_requests_under_way 2.0" in client.get("/metrics").text)
+    wait_until(held.begun.is_set)
     for _ in range(5):
         with pytest.raises(httpx.TimeoutException):
             httpx.post(f"{client.base_url}/embed", json={"inputs": ["눈"] * 50}, timeout=0.3)
     wait_until(lambda: "kosbert_requests_under_way 2.0" in client.get("/metrics").text)
-    held.set()
+    held.go.set()
     first.join(60)
     assert sum(computed) == 1
     assert 'path="/embed",status="499"} 5.0' in client.get("/metrics").text
