@@ -107,13 +107,17 @@ class Process:
         line = self.process.stdout.readline()
         self.address = line.split()[-1] if line else ""
         self.lines: list[str] = []
-        self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def _read(self) -> None:
+        for line in self.process.stderr:
+            self.lines.append(line)
 
     def wait_until_ready(self) -> None:
         self.wait_for(lambda: httpx.get(f"{self.address}/ready").status_code == 200)
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 300) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             assert self.process.poll() is None, "".join(self.lines)
@@ -126,7 +130,7 @@ class Process:
     def stop(self, sign: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(sign)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=300)
         self._reader.join(timeout=10)
         return code
 

@@ -13,21 +13,30 @@ ENDPOINTS = ("/v1/embeddings", "/embed", "/similarity", "/compare", "/explain", 
 JSON = {"content-type": "application/json"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def document(address: str):
     return schemathesis.openapi.from_url(f"{address}/openapi.json")
 
 
-schema = schemathesis.pytest.from_fixture("document")
-
-
-@schema.parametrize()
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_openapi_document_is_kept(case) -> None:
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_the_openapi_document_is_kept(document, path: str, mode: str) -> None:
+    """What it allows is answered as it says, what it forbids is refused."""
+    kind = schemathesis.GenerationMode(mode)
     # What the document allows may still be refused: a blank text, another model's name, too many dimensions.
-    case.call_and_validate(
-        excluded_checks=[schemathesis.checks.CHECKS.get_one("positive_data_acceptance")], timeout=600
-    )
+    without = [schemathesis.checks.positive_data_acceptance]
+
+    @given(case=document[path]["POST"].as_strategy(generation_mode=kind))
+    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+    def ask(case) -> None:
+        case.call_and_validate(excluded_checks=without, timeout=600)
+
+    ask()
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/health", "/ready", "/info", "/metrics"])
+def test_what_takes_nothing_keeps_the_openapi_document(document, path: str) -> None:
+    document[path]["GET"].Case().call_and_validate(timeout=600)
 
 
 def check_refused(found: httpx.Response) -> None:

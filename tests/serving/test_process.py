@@ -22,12 +22,12 @@ def lines(process) -> list[dict]:
     return [json.loads(line) for line in process.lines]
 
 
-async def ask_on(address: str, texts: list[str], clients: int, until) -> tuple[list, list]:
-    """Clients that ask until they are told to stop; every answer, and every request that got none."""
-    answers, lost = [], []
+async def ask_on(address: str, texts: list[str], clients: int, answers: list, enough: asyncio.Event) -> list[str]:
+    """Clients that ask until it is enough; gives the requests that got no answer."""
+    lost = []
 
     async def one(client: httpx.AsyncClient, number: int) -> None:
-        while not until.is_set():
+        while not enough.is_set():
             text = texts[(number + len(answers)) % len(texts)]
             try:
                 found = await client.post("/embed", json={"inputs": text})
@@ -38,7 +38,7 @@ async def ask_on(address: str, texts: list[str], clients: int, until) -> tuple[l
 
     async with httpx.AsyncClient(base_url=address, timeout=WAIT) as client:
         await asyncio.gather(*(one(client, number) for number in range(clients)))
-    return answers, lost
+    return lost
 
 
 def test_what_was_taken_is_answered_before_it_ends(start, model_directory: Path, encoder, sentences) -> None:
@@ -82,22 +82,30 @@ def test_another_model_without_a_dropped_request(
     process = start(str(served))
     process.wait_until_ready()
 
-    async def work() -> tuple[list, list]:
+    answers: list = []
+
+    async def more_answers() -> None:
+        before = len(answers)
+        while len(answers) < before + 20:
+            await asyncio.sleep(0.01)
+
+    async def work() -> list[str]:
         enough = asyncio.Event()
-        asking = asyncio.create_task(ask_on(process.address, sentences, 6, enough))
-        await asyncio.sleep(0.3)
+        asking = asyncio.create_task(ask_on(process.address, sentences, 6, answers, enough))
+        await more_answers()
         shutil.rmtree(served)
         shutil.copytree(other, served)
         process.process.send_signal(signal.SIGHUP)
         await asyncio.to_thread(process.wait_for, lambda: any('"event": "reloaded"' in each for each in process.lines))
-        await asyncio.sleep(0.3)
+        await more_answers()
         (served / "model.onnx").write_bytes(b"broken")
         process.process.send_signal(signal.SIGHUP)
         await asyncio.to_thread(process.wait_for, lambda: any("not reloaded" in each for each in process.lines))
+        await more_answers()
         enough.set()
         return await asking
 
-    answers, lost = asyncio.run(work())
+    lost = asyncio.run(work())
     assert not lost
     assert {status for _, status, _ in answers} == {200}
     old = dict(zip(sentences, encoder.encode(sentences, normalize=True), strict=True))
@@ -127,6 +135,7 @@ def test_a_killed_worker_comes_back(start, model_directory: Path) -> None:
     process.wait_for(lambda: len(workers()) == 2 and workers() != before)
     process.wait_for(lambda: httpx.post(f"{process.address}/embed", json={"inputs": "비"}).status_code == 200)
     assert "kosbert_requests_total" in httpx.get(f"{process.address}/metrics").text  # of all workers together
+    process.wait_for(lambda: sum('"event": "ready"' in each for each in process.lines) == 3)
     process.process.send_signal(signal.SIGHUP)
     process.wait_for(lambda: sum('"event": "reloaded"' in each for each in process.lines) == 2)
     assert process.stop() == 0

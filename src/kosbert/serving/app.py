@@ -1,6 +1,8 @@
 """The application: endpoints inside, guard around them, envelope around everything."""
 
+import asyncio
 import logging
+import os
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -81,13 +83,12 @@ def build_app(service: Service) -> FastAPI:
 def _lifespan(service: Service) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        import asyncio
-
         service.gatherer.start()
         tasks = set()
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGHUP, lambda: tasks.add(loop.create_task(service.reload())))
+        logger.info("ready", extra={"fields": {"model": service.model.name, "process": os.getpid()}})
         yield
         await service.close()
 

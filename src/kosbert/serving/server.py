@@ -55,6 +55,8 @@ def serve(settings: Settings) -> None:
 def _application(settings: Settings) -> FastAPI:
     """What a worker process serves; a worker that cannot load ends all of them, because the next could not either."""
     log_as_json()
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is loading already; it would end the process
     try:
         return build_app(Service.open(settings))
     except KosbertError as error:
