@@ -12,7 +12,9 @@ import { choose, other, say, translate } from "./words.js";
 
 const panels = { compare, heat, search, groups, file };
 const tabs = get("tabs");
-let open = location.hash.slice(1) in panels ? location.hash.slice(1) : "compare";
+// The address remembers the tab as #/heat, not #heat: the browser would scroll to that element and start the Tab key there.
+const named = () => Object.keys(panels).find(name => location.hash === `#/${name}`) ?? "compare";
+let open = named();
 let line = null; // what the line at the top says, null when the server is there
 
 function openTab(name) {
@@ -23,7 +25,7 @@ function openTab(name) {
     tab.tabIndex = each === name ? 0 : -1;
     show(get(each), each === name);
   }
-  history.replaceState(null, "", `#${name}`);
+  if (named() !== name) history.replaceState(null, "", `#/${name}`);
   if (known()) panels[name].start();
 }
 
@@ -88,6 +90,7 @@ tabs.addEventListener("click", event => {
   const tab = event.target.closest("[role=tab]");
   if (tab) openTab(tab.getAttribute("aria-controls"));
 });
+window.addEventListener("hashchange", () => openTab(named()));
 rove(tabs, "[role=tab]", tab => openTab(tab.getAttribute("aria-controls")));
 
 compare.prepare();
