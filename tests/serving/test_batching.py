@@ -13,6 +13,7 @@ from kosbert.serving.batching import Gatherer
 from kosbert.serving.errors import ApiError
 from kosbert.serving.metrics import Metrics
 from kosbert.serving.served import Prepared, Served
+from kosbert.serving.waiting import Waiting
 
 WORDS = "오늘 날씨 비 눈 바람 하늘 아침 사람 남자 여자 아이 고양이 강아지 기타 노래 음식 물 커피 학교 집".split()  # noqa: SIM905
 
@@ -201,6 +202,19 @@ def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
         await closing
 
     asyncio.run(work())
+
+
+def test_a_thread_that_ends_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Slow()
+    monkeypatch.setattr(Waiting, "take", lambda *_: 1 / 0)
+
+    async def work(gatherer: Gatherer) -> None:
+        asking = asyncio.create_task(gatherer.vectors(model, prepared(1)))
+        while not gatherer.failed:
+            await asyncio.sleep(0.01)
+        asking.cancel()
+
+    run(work)
 
 
 def test_models_change_between_batches() -> None:

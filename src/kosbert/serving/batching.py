@@ -40,6 +40,7 @@ class Gatherer:
         self._waiting = Waiting()
         self._answers: dict[Job, asyncio.Future[NDArray[np.float32]]] = {}
         self._changed = threading.Condition()
+        self.failed = False  # nothing will be computed any more
         self._closing = False
         self._enough = 1  # requests of the last batch
         self._speed = 5_000.0  # tokens a second, as measured; a guess before the first batch
@@ -103,6 +104,13 @@ class Gatherer:
 
     def _work(self) -> None:
         """The thread of the model."""
+        try:
+            self._compute_on()
+        except BaseException:
+            self.failed = True
+            logger.exception("the thread of the model ended")
+
+    def _compute_on(self) -> None:
         while (batch := self._next_batch()) is not None:
             started = time.perf_counter()
             found = self._compute(batch)

@@ -4,6 +4,7 @@ A client that goes away takes its request with it: the endpoint is cancelled, an
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from starlette.datastructures import Headers
@@ -15,7 +16,8 @@ from kosbert.serving.service import Service
 from kosbert.serving.settings import LOOPBACK
 
 _OPEN = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json", "/report"})
-_SWALLOWED = 32 * 2**20  # bytes of a refused body that are read: a client that still sends would not see the answer
+_SWALLOWED = 32 * 2**20  # bytes of a body that are read although they are too many
+_PATIENCE = 10  # seconds for the body of a request that is refused anyway
 
 
 class _GoneError(Exception):
@@ -45,7 +47,7 @@ class Guard:
             return
         self._under_way += 1
         try:
-            await self._answer(scope, headers, receive, send)
+            await self._answer(scope, receive, send)
         finally:
             self._under_way -= 1
 
@@ -98,19 +100,14 @@ class Guard:
         return too_large(f"the body is too large: send at most {most:,} bytes a request", code="body_too_large")
 
     async def _refuse(self, error: ApiError, headers: Headers, receive: Receive, send: Send) -> None:
+        """Answer without an endpoint, after the body: a client that still sends would not see the answer."""
         if "expect" not in headers:  # such a client waits to be told before it sends
-            try:
-                async with asyncio.timeout(10):
-                    read, more = 0, True
-                    while more and read < _SWALLOWED:
-                        message = await receive()
-                        read += len(message.get("body", b""))
-                        more = message.get("more_body", False)
-            except TimeoutError:
-                pass
+            with contextlib.suppress(ApiError, _GoneError, TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await self._body(receive)
         await respond(send, error)
 
-    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body and run the endpoint, in the time that a request has."""
         begun = finished = False
         body: bytes | None = None
@@ -126,7 +123,7 @@ class Guard:
                 body = await self._body(receive)
                 await self._unless_gone(scope, body, receive, sending, lambda: finished)
         except ApiError as error:
-            await self._refuse(error, headers, receive, send)
+            await respond(send, error)
         except _GoneError:
             return
         except TimeoutError:
@@ -138,18 +135,20 @@ class Guard:
                 )
 
     async def _body(self, receive: Receive) -> bytes:
-        """The whole body, refused as soon as it is too large; what is announced may be a lie."""
+        """The whole body, counted as it comes, because what is announced may be a lie; too much of it is not kept."""
         parts: list[bytes] = []
         size, more = 0, True
-        while more:
+        while more and size <= _SWALLOWED:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise _GoneError
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
+            part = message.get("body", b"")
             more = message.get("more_body", False)
-            if size > self._service.settings.limits.body_bytes:
-                raise self._body_too_large()
+            size += len(part)
+            if size <= self._service.settings.limits.body_bytes:
+                parts.append(part)
+        if size > self._service.settings.limits.body_bytes:
+            raise self._body_too_large()
         return b"".join(parts)
 
     async def _unless_gone(

@@ -55,7 +55,9 @@ def operations_routes(service: Service) -> APIRouter:
 
     @router.get("/health", response_model=Status)
     async def health() -> Response:
-        """200 as long as the process answers."""
+        """200 as long as the process can answer; else it must be started anew."""
+        if service.gatherer.failed:
+            raise ApiError(500, "the model has stopped: restart the server", code="failed")
         return answer({"status": "alive"})
 
     @router.get("/ready", response_model=Status)
