@@ -21,6 +21,7 @@ from kosbert.cli import (
     index,
     mine,
     search,
+    serve,
     similarity,
     soup,
     study,
@@ -54,6 +55,7 @@ app.command("transfer")(transfer.transfer)
 app.command("diagnose")(diagnose.diagnose)
 app.command("export")(export.export)
 app.command("verify")(export.verify)
+app.command("serve")(serve.serve)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 
