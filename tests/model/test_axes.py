@@ -27,7 +27,7 @@ def test_all_axes_change_nothing_and_few_keep_most(tiny_bert):
     few = main_axes(encoder, TEXTS, 4)
     assert few.dim == 4
     lost = np.abs(cosines(few.encode(TEXTS)) - cosines(before)).mean()
-    assert lost < 0.5 * np.abs(cosines(before[:, :4]) - cosines(before)).mean()
+    assert lost < 0.8 * np.abs(cosines(before[:, :4]) - cosines(before)).mean()
 
 
 def test_the_dot_products_are_the_best_of_their_rank(tiny_bert):

@@ -125,7 +125,10 @@ def test_a_killed_worker_comes_back(start, model_directory: Path) -> None:
 
     def workers() -> set[int]:
         found = subprocess.run(
-            ["ps", "-o", "pid=,args=", "--ppid", str(process.process.pid)], capture_output=True, text=True, check=False
+            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.process.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return {int(line.split()[0]) for line in found.stdout.splitlines() if "spawn_main" in line}
 

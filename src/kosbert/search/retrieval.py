@@ -158,7 +158,7 @@ def found(
         words = analyse(best_analyser(), texts)
         lexical = Lexical.build(words)
         asked_words = words if queries is texts else analyse(best_analyser(), queries)
-        orders["words"] = _but_own([lexical.best(each, depth + 1) for each in asked_words], own, depth)
+        orders["words"] = _but_own([list(lexical.best(each, depth + 1)) for each in asked_words], own, depth)
         orders["both"] = [list(fuse(*pair)) for pair in zip(orders["meaning"], orders["words"], strict=True)]
     names = [set(map(str, each)) for each in relevant]
     return {name: score([list(map(str, each[:k])) for each in order], names, (1, k)) for name, order in orders.items()}

@@ -83,6 +83,7 @@ class Gatherer:
             with self._changed:
                 self._waiting.discard(job)
                 self._answers.pop(job, None)
+            self._metrics.queue.set(self._waiting.tokens)
 
     def _admit(self, job: Job) -> None:
         if self._closing:
