@@ -56,7 +56,12 @@ def _running(settings) -> Iterator[str]:
 
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        build_app(Service.open(settings)), log_config=None, access_log=False, lifespan="on", ws="none"
+        build_app(Service.open(settings)),
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=20,  # as `kosbert serve` has one
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
