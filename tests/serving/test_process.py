@@ -132,8 +132,11 @@ def test_a_killed_worker_comes_back(start, model_directory: Path) -> None:
         )
         return {int(line.split()[0]) for line in found.stdout.splitlines() if "spawn_main" in line}
 
-    process.wait_for(lambda: len(workers()) == 2)
+    process.wait_for(
+        lambda: sum('"event": "ready"' in each for each in process.lines) == 2
+    )  # both, before one is killed
     before = workers()
+    assert len(before) == 2
     os.kill(min(before), signal.SIGKILL)
     process.wait_for(lambda: len(workers()) == 2 and workers() != before)
     process.wait_for(lambda: httpx.post(f"{process.address}/embed", json={"inputs": "비"}).status_code == 200)
