@@ -10,12 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from sentence_transformers import SentenceTransformer
+from typer.testing import CliRunner
 
 import kosbert
+from kosbert.cli.app import app
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.export import export
 from kosbert.export.quantise import to_whole
+from kosbert.model.axes import main_axes
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.torch_loading import load_torch
 
@@ -44,6 +47,28 @@ def test_only_the_first_dimensions(tiny_bert, sentences, tmp_path):
     np.testing.assert_allclose(loaded.encode(sentences), wanted, atol=2e-6)
     with pytest.raises(UsageError, match="dim 33 is impossible; this model has 32 dimensions"):
         export(tiny_bert, tmp_path / "other", dim=33)
+
+
+def test_the_main_axes(tiny_bert, sentences, pairs, tmp_path):
+    model = load_torch(tiny_bert)
+    model.save(tmp_path / "scored", {"scores": {"pairs": {"spearman": 0.9}}})
+    made = export(tmp_path / "scored", tmp_path / "axes", dim=4, axes_of=sentences)
+    loaded = kosbert.load(made.path)
+    assert loaded.dim == 4
+    assert "scores" not in loaded.card  # those were of all dimensions
+    wanted = main_axes(model, sentences, 4).encode(sentences, normalize=True)
+    np.testing.assert_allclose(loaded.encode(sentences), wanted, atol=1e-5)
+    assert "scores" in kosbert.load(export(tmp_path / "scored", tmp_path / "whole").path).card
+
+
+def test_the_main_axes_from_the_command_line(tiny_bert, sentences, tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(sentences), encoding="utf-8")
+    arguments = ["export", str(tiny_bert), "--out", str(tmp_path / "out"), "--pca", str(tmp_path / "text.txt")]
+    done = CliRunner().invoke(app, [*arguments, "--dim", "3"])
+    assert done.exit_code == 0, done.output
+    assert kosbert.load(tmp_path / "out").dim == 3
+    refused = CliRunner().invoke(app, [*arguments[:-3], str(tmp_path / "other"), *arguments[-2:]])
+    assert "say how many with --dim" in str(refused.exception)
 
 
 def test_the_model_that_was_exported_is_left_as_it_was(tiny_bert, sentences, tmp_path):

@@ -9,8 +9,11 @@ import pytest
 
 import kosbert
 from kosbert.errors import KosbertError, UsageError
+from kosbert.evaluation.baselines import encoder
+from kosbert.model import string_graph as string_graphs
+from kosbert.model.string_graph import StringGraph
 from kosbert.training import Recipe, teacher, train
-from kosbert.training.teacher import OnnxTeacher, load_teacher, teacher_vectors
+from kosbert.training.teacher import load_teacher, teacher_vectors
 
 TEXTS = [f"{number}번 문장" for number in range(10)]
 
@@ -161,10 +164,11 @@ def string_graph(path, kind):
 def test_an_onnx_file_that_reads_strings(tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(teacher, "_ONNX_BATCH", 3)
+    monkeypatch.setattr(string_graphs, "_BATCH", 3)
     path = string_graph(tmp_path / "teacher.onnx", onnx.TensorProto.STRING)
     found = teacher_vectors(str(path), TEXTS)
     np.testing.assert_array_equal(found, [[number, 2 * number] for number in range(10)])
+    np.testing.assert_array_equal(encoder(str(path)).encode(TEXTS), found)  # and can be scored as any other model
     with pytest.raises(UsageError, match="reads tensor.float. and not strings: give a model directory instead"):
         load_teacher(str(string_graph(tmp_path / "numbers.onnx", onnx.TensorProto.FLOAT)))
     (tmp_path / "damaged.onnx").write_bytes(b"no graph")
@@ -173,13 +177,14 @@ def test_an_onnx_file_that_reads_strings(tmp_path, monkeypatch):
 
 
 def test_teachers_that_cannot_be_had(tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="there is no teacher nowhere.onnx: give the path"):
+    with pytest.raises(UsageError, match="there is no file nowhere.onnx: give the path"):
         load_teacher("nowhere.onnx")
     with pytest.raises(UsageError, match="there is no directory"):
         teacher_vectors(str(tmp_path / "no" / "model"), TEXTS)
+    (tmp_path / "teacher.onnx").touch()
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UsageError, match="pip install 'kosbert.onnx.'"):
-        OnnxTeacher(tmp_path / "teacher.onnx")
+        StringGraph(tmp_path / "teacher.onnx")
 
 
 def test_a_teacher_in_a_package(tiny_bert, tmp_path, monkeypatch, sentences):

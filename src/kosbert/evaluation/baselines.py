@@ -8,6 +8,7 @@
     random-words       the average of vectors drawn for each word: shared words and nothing else
     static:FILE        the average of word vectors (word2vec, GloVe or fastText as text, plain or gzipped)
     mean:NAME cls:NAME the average token vector, or the first, of a backbone as it is
+    FILE.onnx          a graph that reads strings; PACKAGE:PATH.onnx is a file inside an installed package
     anything else      what `kosbert.load` loads: builtin, a directory, a Hugging Face name
 """
 
@@ -26,6 +27,7 @@ from kosbert import data
 from kosbert.data.readers import lines
 from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.evaluation.sts import Encodes
+from kosbert.model.string_graph import StringGraph, model_path
 from kosbert.text import clean
 
 logger = logging.getLogger(__name__)
@@ -172,6 +174,8 @@ def encoder(name: str, *, folder: Path | None = None) -> Encodes:
         name: what a user gives as MODEL; `./tfidf` is a directory of that name.
         folder: where data sets are, for TF-IDF; `KOSBERT_DATA` without it.
     """
+    if name.endswith(".onnx"):
+        return StringGraph(model_path(name))
     kind, colon, rest = name.partition(":")
     match kind:
         case "tfidf":

@@ -82,6 +82,9 @@ def export(
     dim = encoder.dim if dim is None else dim
     if not 1 <= dim <= encoder.dim:
         raise UsageError(f"dim {dim} is impossible; this model has {encoder.dim} dimensions, give 1 to {encoder.dim}")
+    card = {key: value for key, value in encoder.card.items() if key != "export"}
+    if dim != encoder.dim or axes_of is not None:
+        card.pop("scores", None)  # they are those of the whole vectors
     if axes_of is not None:
         encoder = main_axes(encoder, axes_of, dim)
     if form == "torch" and (int8 or dim != encoder.dim):
@@ -91,7 +94,6 @@ def export(
     files: dict[str, bytes] = {}
     shape: dict[str, Any] = {}
     found = None
-    card = {key: value for key, value in encoder.card.items() if key != "export"}
     if form != "torch":
         shape = _shape(encoder, dim)
         files = _graph_files(encoder, shape, int8)

