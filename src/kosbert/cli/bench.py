@@ -1,5 +1,6 @@
 """`kosbert bench`: what a model costs to run on this machine, in every way there is."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ def bench(
     on: Annotated[str, typer.Option(help="Whose sentences: a split, or a file.")] = "korsts-test",
     sentences: Annotated[int, typer.Option(min=32, help="How many of them, drawn at random.")] = 500,
     rounds: Annotated[int, typer.Option(min=2, help="How often each way has its turn.")] = 5,
+    figure: Annotated[Path | None, typer.Option(help="Draw the ratios into this SVG file.", show_default=False)] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -40,10 +42,24 @@ def bench(
             bar.update(task, description=doing, completed=done, total=total)
 
         found = run(chosen, model, rounds=rounds, report=report)
+    if figure:
+        _draw(found, figure)
     if json:
         print_json({"on": on, **found.document()})
         return
     _print(found, on)
+
+
+def _draw(found: "Bench", file: Path) -> None:
+    """The ways of running this one model; the built-in one, where it was beside it, is another model."""
+    from kosbert.study.figures import forest, standalone
+
+    rows: dict[str, tuple[float, float, float, list[float]]] = {
+        each.way: (each.ratio, each.lowest, each.highest, []) for each in found.costs if each.least_cosine is not None
+    }
+    label = f"Speed as a multiple of {found.costs[0].way}; {found.model}, {found.threads} threads"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(standalone(forest(rows, label, letters=48, digits=2)), encoding="utf-8")
 
 
 def _print(found: "Bench", on: str) -> None:

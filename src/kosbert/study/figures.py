@@ -60,14 +60,17 @@ def _short(name: str, most: int = 18) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def forest(rows: Mapping[str, tuple[float, float, float, Sequence[float]]], label: str) -> str:
-    """Means with their intervals and the single seeds: name → (mean, low, high, seeds), all times 100."""
+def forest(
+    rows: Mapping[str, tuple[float, float, float, Sequence[float]]], label: str, *, letters: int = 18, digits: int = 1
+) -> str:
+    """Means with their intervals and the single seeds: name → (mean, low, high, seeds); names of so many letters."""
     if not rows:
         return ""
-    width, left, right, step, top = 440.0, 128.0, 52.0, 30.0, 8.0
+    left, right, step, top = 20.0 + 6.0 * letters, 52.0, 30.0, 8.0
+    width = left + 312.0
     values = [value for mean, low, high, seeds in rows.values() for value in (mean, low, high, *seeds)]
     low, high = min(values), max(values)
-    margin = max(0.06 * (high - low), 0.5)
+    margin = max(0.06 * (high - low), 5.0 * 10.0**-digits)
     low, high = low - margin, high + margin
 
     def x(value: float) -> float:
@@ -79,11 +82,11 @@ def forest(rows: Mapping[str, tuple[float, float, float, Sequence[float]]], labe
     for number, (name, (mean, lower, upper, seeds)) in enumerate(rows.items()):
         y, colour = top + step * (number + 0.5), f"c{number % COLOURS}"
         parts.append(f"<g class='{colour}'><title>{escape(name)}: {mean:.2f} ({lower:.2f} to {upper:.2f})</title>")
-        parts.append(_text(left - 10, y + 4, _short(name), "end strong"))
+        parts.append(_text(left - 10, y + 4, _short(name, letters), "end strong"))
         parts.append(_line(x(lower), y, x(upper), y, "line", 'stroke-width="2.5" stroke-linecap="round"'))
         parts += [f'<circle cx="{x(s):.1f}" cy="{y:.1f}" r="3" class="fill" opacity=".45"/>' for s in seeds]
         parts.append(f'<circle cx="{x(mean):.1f}" cy="{y:.1f}" r="5.5" class="fill"/>')
-        parts.append(_text(width - 4, y + 4, f"{mean:.1f}", "end") + "</g>")
+        parts.append(_text(width - 4, y + 4, f"{mean:.{digits}f}", "end") + "</g>")
     return _svg(width, bottom + 24, label, *parts)
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kosbert.errors import KosbertError
+from kosbert.errors import KosbertError, UsageError
 from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
 from kosbert.model.identity import checksum_of
 from kosbert.model.loading import find_model
@@ -132,10 +132,16 @@ def _run(study: Study, preset: Preset, row: Row, seed: int, name: str, backbone:
         made_by = [made_by, seed, backbone_identity(as_it_is, data_dir), as_it_is.pooling, as_it_is.max_length]
     if encoder or cross_encoder:
         made_by = [made_by, fingerprint(tuple(preset.data.get("sts", ())), (), data_dir)]
+    vectors = row.vectors
+    if "pca" in vectors:
+        if "text" not in preset.data:
+            raise UsageError(f"{where}: pca needs data under the name text")
+        vectors = vectors | {"text": preset.data["text"]}
+        made_by = [made_by, fingerprint(tuple(preset.data["text"]), (), data_dir)]
     sets = {each: fingerprint((each,), (), data_dir) for each in (*preset.dev, *preset.test)}
-    identity = _digest([made_by, row.vectors, sets, probe.model_dump() if probe else None])
+    identity = _digest([made_by, vectors, sets, probe.model_dump() if probe else None])
     return Run(
-        name, row.name, seed, as_it_is, tuple(chain), encoder, cross_encoder, row.vectors, tuple(preset.dev),
+        name, row.name, seed, as_it_is, tuple(chain), encoder, cross_encoder, vectors, tuple(preset.dev),
         tuple(preset.test), probe, identity,
     )  # fmt: skip
 

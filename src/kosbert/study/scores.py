@@ -116,9 +116,9 @@ def as_it_is(recipe: Recipe, data_dir: Path | None) -> Encodes:
 
 def _with_axes(encoder: Encodes, run: Run, data_dir: Path | None) -> Encodes:
     """Vectors on their main axes, which are fitted to the study's text and to no set that is scored."""
-    if not isinstance(encoder, TorchEncoder) or "text" not in run.recipe.data:
-        raise UsageError(f"row {run.row}: pca needs a model and data under the name text")
-    rows = read_rows(run.recipe.references(["text"]), None, data_dir)
+    if not isinstance(encoder, TorchEncoder):
+        raise UsageError(f"row {run.row}: pca needs a model")
+    rows = read_rows(run.vectors["text"], None, data_dir)
     return main_axes(encoder, [text for row in rows for text in sentences_of(row)], int(run.vectors["pca"]))
 
 
