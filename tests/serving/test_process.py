@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+
+from kosbert.serving.server import _listening
+from kosbert.serving.settings import Settings
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
@@ -39,6 +43,29 @@ async def ask_on(address: str, texts: list[str], clients: int, answers: list, en
     async with httpx.AsyncClient(base_url=address, timeout=WAIT) as client:
         await asyncio.gather(*(one(client, number) for number in range(clients)))
     return lost
+
+
+def test_a_short_answer_waits_for_no_acknowledgement() -> None:
+    """An answer is two packets; with Nagle's algorithm the second waits for the client's delayed acknowledgement."""
+
+    async def delayed() -> list[int]:
+        found: list[int] = []
+
+        class Connection(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.Transport) -> None:
+                connection = transport.get_extra_info("socket")
+                found.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                transport.close()
+
+        with _listening(Settings(port=0)) as listener:
+            server = await asyncio.get_running_loop().create_server(Connection, sock=listener)
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            await reader.read()
+            writer.close()
+            server.close()
+        return found
+
+    assert asyncio.run(delayed()) == [1]
 
 
 def test_what_was_taken_is_answered_before_it_ends(start, model_directory: Path, encoder, sentences) -> None:

@@ -18,7 +18,8 @@ def bench(
         str | None, typer.Argument(help="A directory or a hub name; BERT-base's shape without it.", show_default=False)
     ] = None,
     on: Annotated[str, typer.Option(help="Whose sentences: a split, or a file.")] = "korsts-test",
-    sentences: Annotated[int, typer.Option(min=32, help="How many of them, drawn at random.")] = 500,
+    sentences: Annotated[int, typer.Option(min=32, help="How many texts, drawn at random.")] = 500,
+    join: Annotated[int, typer.Option(min=1, help="So many of them make one text: long documents.")] = 1,
     rounds: Annotated[int, typer.Option(min=2, help="How often each way has its turn.")] = 5,
     figure: Annotated[Path | None, typer.Option(help="Draw the ratios into this SVG file.", show_default=False)] = None,
     data_dir: DataDirOption = None,
@@ -33,7 +34,8 @@ def bench(
 
     rows = read_rows(on, folder=data_dir)
     texts = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))
-    chosen = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))[:sentences]]
+    drawn = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))]
+    chosen = [" ".join(drawn[start : start + join]) for start in range(0, len(drawn), join)][:sentences]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err) as bar:
         task = bar.add_task("preparing", total=None)
@@ -65,10 +67,10 @@ def _draw(found: "Bench", file: Path) -> None:
 def _print(found: "Bench", on: str) -> None:
     title = (
         f"{found.model}: {found.parameters / 1e6:.1f}M parameters, {found.sentences} sentences of {on} with "
-        f"{found.tokens_per_sentence:.1f} tokens, {found.threads} threads, {found.peak_gflops:.0f} GFLOP/s at most"
+        f"{found.tokens_per_sentence:.1f} tokens, {found.threads} threads, {found.limit_gflops:.0f} GFLOP/s at most"
     )
     table = Table(
-        whole("way"), "sentences/s", "ratio", "spread", "of the peak", "least cosine", "p50 ms", "p99 ms", title=title
+        whole("way"), "sentences/s", "ratio", "spread", "of the limit", "least cosine", "p50 ms", "p99 ms", title=title
     )
     for each in found.costs:
         table.add_row(
@@ -76,7 +78,7 @@ def _print(found: "Bench", on: str) -> None:
             f"{each.sentences_per_second:,.0f}",
             f"{each.ratio:.2f}×",
             f"{each.lowest:.2f} to {each.highest:.2f}",
-            "–" if each.share_of_peak is None else f"{each.share_of_peak:.2f}",
+            "–" if each.share_of_limit is None else f"{each.share_of_limit:.2f}",
             "–" if each.least_cosine is None else f"{each.least_cosine:.5f}",
             f"{each.p50_milliseconds:.2f}",
             f"{each.p99_milliseconds:.2f}",

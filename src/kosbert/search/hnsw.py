@@ -18,7 +18,7 @@ GRAPH = "graph.usearch"
 PRECISIONS = {"float32": "f32", "float16": "f16", "int8": "i8"}
 CONNECTIVITY = 16
 EXPANSION_ADD = 128
-EXPANSION_SEARCH = 64
+EXPANSION_SEARCH = 128
 
 
 class HnswStore:
