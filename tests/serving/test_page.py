@@ -12,9 +12,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
@@ -63,6 +65,15 @@ WITHOUT_NAME = """() => [...document.querySelectorAll("input, textarea, select, 
   .map(each => each.outerHTML)"""
 
 
+def _wait_for(address: str) -> None:
+    for _ in range(600):
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{address}/ready", timeout=10).status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"{address} is not ready after a minute")
+
+
 @contextlib.contextmanager
 def serving(*arguments: str) -> Iterator[str]:
     """`kosbert serve` in a process of its own; its address."""
@@ -71,9 +82,11 @@ def serving(*arguments: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", env=os.environ) as process:
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()  # the socket listens from here on
+            line = process.stdout.readline()  # the port is bound from here on, and answers a moment later
             assert line, "the server did not start"
-            yield line.split()[-1]
+            address = line.split()[-1]
+            _wait_for(address)
+            yield address
         finally:
             process.send_signal(signal.SIGKILL)
 
