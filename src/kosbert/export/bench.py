@@ -20,15 +20,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from transformers import PreTrainedTokenizerFast
 
 from kosbert.data.records import ScoredPair
-from kosbert.errors import KosbertError
 from kosbert.export.release import export
 from kosbert.model.builtin import BUILTIN, builtin_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.loading import load
 from kosbert.model.machine import threads
-from kosbert.model.new import new_backbone
+from kosbert.model.new import untrained
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.similarity import unit
 from kosbert.model.torch_encoder import TorchEncoder
@@ -86,7 +86,7 @@ def bench(
     texts = list(sentences)
     torch.set_num_threads(threads())
     with tempfile.TemporaryDirectory() as folder:
-        encoder = load_torch(model, device="cpu") if model else _bert_base(texts)
+        encoder = load_torch(model, device="cpu") if model else _bert_base()
         ways, encoders = _ways(encoder, texts, Path(folder))
         reference = unit(ways[FIRST](texts))
         own = {name: unit(way(texts)) for name, way in ways.items() if name != "builtin"}
@@ -108,11 +108,11 @@ def bench(
     return Bench(name, size, float(lengths.mean()), len(texts), rounds, threads(), gflops, costs)
 
 
-def _bert_base(texts: list[str]) -> TorchEncoder:
-    # A small vocabulary, because its pieces come from these few texts: 17.6 tokens a sentence of KorSTS, where the
-    # built-in tokenizer has 16.3. Shorter sentences gain less.
-    shape: dict[str, Any] = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 2000, "dropout": 0.0}
-    return new_backbone(texts, **shape, pooling="mean", max_length=512, seed=0)
+def _bert_base() -> TorchEncoder:
+    """Random weights behind the built-in tokenizer, so that sentences have the length of real Korean text."""
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(builtin_directory(), local_files_only=True)
+    shape: dict[str, Any] = {"layers": 12, "hidden": 768, "heads": 12, "dropout": 0.0}
+    return untrained(tokenizer, **shape, pooling="mean", max_length=512, seed=0)
 
 
 def _ways(encoder: TorchEncoder, texts: list[str], folder: Path) -> tuple[dict[str, Way], dict[str, Encoder]]:
@@ -134,11 +134,7 @@ def _ways(encoder: TorchEncoder, texts: list[str], folder: Path) -> tuple[dict[s
         f"sentence-transformers, batches of {best}": lambda given: _stock(stock, given, best),
         "ONNX, float32, batches of 32 in the order given": lambda given: _fixed(plain, given),
     }
-    try:
-        builtin_directory()
-        encoders["builtin"] = load(BUILTIN)
-    except KosbertError:
-        pass  # this copy has none
+    encoders["builtin"] = load(BUILTIN)
     return ways | {name: each.encode for name, each in encoders.items()}, encoders
 
 

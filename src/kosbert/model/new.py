@@ -112,10 +112,28 @@ def new_backbone(
     max_length: int,
     seed: int,
 ) -> TorchEncoder:
-    """An untrained encoder of the given shape, reproducible by its seed."""
+    """An untrained encoder of the given shape with a tokenizer of its own, reproducible by its seed."""
+    tokenizer = new_tokenizer(sentences, vocabulary)
+    return untrained(
+        tokenizer, layers=layers, hidden=hidden, heads=heads, dropout=dropout, pooling=pooling, max_length=max_length,
+        seed=seed,
+    )  # fmt: skip
+
+
+def untrained(
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    layers: int,
+    hidden: int,
+    heads: int,
+    dropout: float,
+    pooling: str,
+    max_length: int,
+    seed: int,
+) -> TorchEncoder:
+    """An encoder of the given shape with random weights, behind a tokenizer."""
     if hidden % heads:
         raise UsageError(f"hidden {hidden} cannot be shared by {heads} heads: make it a multiple of them")
-    tokenizer = new_tokenizer(sentences, vocabulary)
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
