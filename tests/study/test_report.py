@@ -6,8 +6,11 @@ from html.parser import HTMLParser
 import pytest
 
 from kosbert.study.efficiency import efficiency, measure
+from kosbert.study.plan import plan
+from kosbert.study.question import Study
 from kosbert.study.store import Store
-from kosbert.study.tables import Cell, Table, hundred
+from kosbert.study.summary import _elsewhere
+from kosbert.study.tables import Cell, Table, eight_table, hundred
 
 
 class Reader(HTMLParser):
@@ -66,11 +69,35 @@ def test_the_parts_of_the_report(finished):
     _, _, page = finished
     markdown = page.with_suffix(".md").read_text(encoding="utf-8")
     for title in (
-        "The table", "Which differences are differences?", "On the way", "Where the scores come from", "wins and loses",
-        "A map", "What it cost", "What was not measured", "How it was measured",
+        "The table", "Which differences are differences?", "By every similarity", "On the way",
+        "Where the scores come from", "wins and loses", "A map", "What it cost", "What was not measured",
+        "How it was measured",
     ):  # fmt: skip
         assert title in markdown
     assert "81.60 / 81.40" in markdown  # the published row
+
+
+def test_the_eight_correlations_stand_above_the_published_ones(finished, monkeypatch):
+    _, found, _ = finished
+    test = found["sets"][0]
+    assert test["elsewhere"] == {}  # a file of our own
+    monkeypatch.setattr("kosbert.study.plan.fingerprint", lambda *_: {"rows": 1, "sha256": ""})
+    monkeypatch.setattr("kosbert.study.plan._weights", lambda _: "")
+    theirs = _elsewhere(plan(Study.named("simcse"), "paper", seeds=1), "korsts-test")
+    assert {model: measures["average"] for model, measures in theirs.items()} == {
+        "SimCSE-BERT-KO (unsup)": 0.7285,
+        "SimCSE-BERT-KO (sup)": 0.8598,
+        "SimCSE-RoBERTa-KO (unsup)": 0.7579,
+        "SimCSE-RoBERTa-KO (sup)": 0.8306,
+    }
+    assert _elsewhere(plan(Study.named("order"), "paper", seeds=1), "korsts-test") == {}
+    table = eight_table(test | {"elsewhere": theirs}, found["rows"])
+    assert len(table.heads) == 10
+    own = test["rows"]["STS"]["measures"]
+    row = next(row for row in table.rows if row[0].text == "STS")
+    assert row[1].text == hundred(own["average"]["mean"])
+    assert row[2].text == hundred(own["cosine_pearson"]["mean"])
+    assert [cell.text for cell in table.rows[-1][:3]] == ["SimCSE-RoBERTa-KO (sup)", "83.06", "82.67"]
 
 
 def test_a_table_escapes_what_it_holds():

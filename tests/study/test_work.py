@@ -115,9 +115,24 @@ def test_dropout_is_set_in_a_copy(document, tiny_bert, tmp_path):
     changed["rows"] = [{"name": "SimCSE", "stages": ["simcse"]}]
     store = Store(tmp_path / "studies")
     planned = plan(Study.model_validate(changed), "quick")
+    assert [each.steps for each in estimates(planned, store)] == [2]  # SimCSE refuses a backbone that drops nothing
     assert carry_out(planned, store).failed == {}
     config = read_json(store.stage(planned.stages()[0].key) / "model" / "config.json")
     assert (config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]) == (0.3, 0.3)
+
+
+def test_another_backbone_has_a_folder_of_its_own_and_is_found_again(document, tiny_bert, tmp_path):
+    rows = [{"name": "untouched", "seeds": 1}]
+    store = Store(tmp_path / "studies")
+    conduct(one_seed(document, rows=rows), "quick", store)
+    found, page, _ = conduct(one_seed(document, rows=rows), "quick", store, backbone=str(tiny_bert))
+    assert found["backbone"] == str(tiny_bert)
+    assert f"--backbone {tiny_bert}" in found["command"]
+    assert "is not here" not in page.read_text(encoding="utf-8")
+    own, other = store.names()
+    assert own == "tiny-quick"
+    assert page.parent.name == other
+    assert again(store.study(other), "01-untouched-seed-1")["equal"]
 
 
 def test_a_run_that_is_not_there_cannot_be_done_again(finished):

@@ -5,11 +5,11 @@ for ids, vectors in read_shards("vectors"): …
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,8 +111,8 @@ def encode_file(
             found = list(islice(stream, shard))
             rows = [each for each in found if isinstance(each, Row)]
             rejects = [each for each in found if isinstance(each, Reject)]
-            vectors = _encoded(rows, remembered, records, manifest, report).astype(precision)
-            shards.add(rows, vectors, rejects, texts=keep_text, last=len(found) < shard)
+            blocks = _encoded(rows, remembered, records, manifest, report)
+            shards.add(rows, blocks, rejects, texts=keep_text, last=len(found) < shard)
             if report:
                 report(records.position, records.size, manifest)
     return Done(Path(out), manifest.rows, manifest.rejects, len(manifest.shards), remembered.found)
@@ -120,14 +120,12 @@ def encode_file(
 
 def _encoded(
     rows: list[Row], remembered: Remembered, records: Records, manifest: Manifest, report: Report | None
-) -> NDArray[Any]:
-    """The vectors of a shard, a few thousand sentences at a time, so that the bar moves."""
-    parts = [remembered([])]
+) -> Iterator[NDArray[np.float32]]:
+    """The vectors of a shard, a few thousand sentences at a time: the bar moves, and no shard is held in memory."""
     for start in range(0, len(rows), WINDOW):
-        parts.append(remembered([row.text for row in rows[start : start + WINDOW]]))
+        yield remembered([row.text for row in rows[start : start + WINDOW]])
         if report:
             report(records.position, records.size, manifest)
-    return np.concatenate(parts)
 
 
 def _fingerprint(path: Path) -> str:

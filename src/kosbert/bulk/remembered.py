@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-MEMORY = 128 * 1024**2
+MEMORY = 32 * 1024**2
 """Bytes of vectors that are remembered."""
 
 

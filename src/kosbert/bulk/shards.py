@@ -10,13 +10,14 @@ on disk. So a process may be killed at any moment: what it left beside the manif
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from kosbert.bulk.records import Reject, Row
@@ -93,14 +94,14 @@ class Shards:
             raise KosbertError(f"{self._folder / missing[0]} is missing: put it back, or choose another --out")
 
     def add(
-        self, rows: Sequence[Row], vectors: NDArray[Any], rejects: Sequence[Reject], *, texts: bool, last: bool
+        self, rows: Sequence[Row], blocks: Iterable[NDArray[Any]], rejects: Sequence[Reject], *, texts: bool, last: bool
     ) -> None:
-        """Make a shard of some rows count, with the rejects that stood between them."""
+        """Make a shard of some rows count, with the rejects that stood between them; their vectors come in blocks."""
         manifest = self.manifest
         with _room(self._folder):
             if rows:
                 stem = f"{len(manifest.shards):05d}"
-                files = self._write(stem, rows, vectors, texts)
+                files = self._write(stem, rows, blocks, texts)
                 manifest.shards.append({"files": files, "rows": len(rows)})
             if rejects:
                 lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in rejects)
@@ -113,10 +114,15 @@ class Shards:
             manifest.finished = last
             self._write_manifest(manifest)
 
-    def _write(self, stem: str, rows: Sequence[Row], vectors: NDArray[Any], texts: bool) -> list[str]:
+    def _write(self, stem: str, rows: Sequence[Row], blocks: Iterable[NDArray[Any]], texts: bool) -> list[str]:
+        """Write the blocks as they come: a shard is never in memory as a whole."""
+        precision, dim = np.dtype(self.manifest.settings["precision"]), self.manifest.settings["model"]["dim"]
         if self._form == "npy":
             with _in_place(self._folder / f"{stem}.npy") as stream:
-                np.save(stream, vectors, allow_pickle=False)
+                shape = {"descr": npy.dtype_to_descr(precision), "fortran_order": False, "shape": (len(rows), dim)}
+                npy.write_array_header_1_0(stream, shape)
+                for block in blocks:
+                    stream.write(block.astype(precision, copy=False).tobytes())
             with _in_place(self._folder / f"{stem}.ids.jsonl") as stream:
                 for row in rows:
                     fields = {"id": row.id} | ({"text": row.text} if texts else {})
@@ -125,13 +131,24 @@ class Shards:
         import pyarrow
         from pyarrow import parquet
 
-        flat = pyarrow.array(vectors.reshape(-1))
-        columns: dict[str, Any] = {"id": pyarrow.array([row.id for row in rows], pyarrow.string())}
-        if texts:
-            columns["text"] = pyarrow.array([row.text for row in rows], pyarrow.string())
-        columns["vector"] = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-        with _in_place(self._folder / f"{stem}.parquet") as stream:
-            parquet.write_table(pyarrow.table(columns), stream, compression="zstd")
+        names = ["id", *(["text"] if texts else [])]
+        vector = pyarrow.list_(pyarrow.from_numpy_dtype(precision), dim)
+        schema = pyarrow.schema([*((name, pyarrow.string()) for name in names), ("vector", vector)])
+        how = {"compression": "zstd", "use_dictionary": False}  # no number of a vector comes twice
+        with (
+            _in_place(self._folder / f"{stem}.parquet") as stream,
+            parquet.ParquetWriter(stream, schema, **how) as writer,
+        ):
+            done = 0
+            for block in blocks:
+                part = rows[done : done + len(block)]
+                done += len(block)
+                columns: list[Any] = [
+                    pyarrow.array([getattr(row, name) for row in part], schema.types[0]) for name in names
+                ]
+                flat = pyarrow.array(block.astype(precision, copy=False).reshape(-1))
+                columns.append(pyarrow.FixedSizeListArray.from_arrays(flat, dim))
+                writer.write_batch(pyarrow.record_batch(columns, schema=schema))
         return [f"{stem}.parquet"]
 
     def _write_manifest(self, manifest: Manifest) -> None:

@@ -24,6 +24,9 @@ PresetOption = Annotated[str, typer.Option(help="How large: quick (sample set), 
 SeedsOption = Annotated[
     int | None, typer.Option(min=1, help="How many seeds, instead of the preset's.", show_default=False)
 ]
+BackboneOption = Annotated[
+    str, typer.Option(help="A directory or a hub name to begin with, instead of the preset's.", show_default=False)
+]
 JobsOption = Annotated[int, typer.Option(min=1, help="Processes that train at the same time.")]
 BudgetOption = Annotated[
     float | None,
@@ -44,6 +47,7 @@ def _command(name: str, question: str) -> None:
     def command(
         preset: PresetOption = "quick",
         seeds: SeedsOption = None,
+        backbone: BackboneOption = "",
         jobs: JobsOption = 1,
         time_budget: BudgetOption = None,
         dry_run: DryOption = False,
@@ -53,7 +57,7 @@ def _command(name: str, question: str) -> None:
     ) -> None:
         from kosbert.study.question import Study
 
-        _go(Study.named(name), preset, seeds, jobs, time_budget, dry_run, store, data_dir, json)
+        _go(Study.named(name), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
 
     app.command(name, help=question)(command)
 
@@ -76,6 +80,7 @@ def run_file(
     file: Annotated[Path, typer.Argument(help="A study of your own as YAML; see docs/studies.md.", show_default=False)],
     preset: PresetOption = "quick",
     seeds: SeedsOption = None,
+    backbone: BackboneOption = "",
     jobs: JobsOption = 1,
     time_budget: BudgetOption = None,
     dry_run: DryOption = False,
@@ -86,25 +91,26 @@ def run_file(
     """A study of your own."""
     from kosbert.study.question import Study
 
-    _go(Study.read(file), preset, seeds, jobs, time_budget, dry_run, store, data_dir, json)
+    _go(Study.read(file), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
 
 
 def _go(
-    study: "Study", preset: str, seeds: int | None, jobs: int, time_budget: float | None, dry_run: bool, root: Path,
-    data_dir: Path | None, json: bool,
+    study: "Study", preset: str, seeds: int | None, backbone: str, jobs: int, time_budget: float | None, dry_run: bool,
+    root: Path, data_dir: Path | None, json: bool,
 ) -> None:  # fmt: skip
     from kosbert.study.store import Store
 
     store = Store(root)
     if dry_run:
-        _dry_run(study, preset, seeds, jobs, store, data_dir, json)
+        _dry_run(study, preset, seeds, backbone, jobs, store, data_dir, json)
         return
     from kosbert.study.conduct import conduct
 
     with _progress() as report:
         found, page, outcome = conduct(
-            study, preset, store, seeds=seeds, jobs=jobs, time_budget=time_budget, data_dir=data_dir, report=report
-        )
+            study, preset, store, seeds=seeds, backbone=backbone, jobs=jobs, time_budget=time_budget,
+            data_dir=data_dir, report=report,
+        )  # fmt: skip
     if json:
         print_json({"report": str(page)} | found)
     else:
@@ -141,13 +147,14 @@ def _progress() -> Iterator["Report"]:
 
 
 def _dry_run(
-    study: "Study", preset: str, seeds: int | None, jobs: int, store: "Store", data_dir: Path | None, json: bool
-) -> None:
+    study: "Study", preset: str, seeds: int | None, backbone: str, jobs: int, store: "Store", data_dir: Path | None,
+    json: bool,
+) -> None:  # fmt: skip
     from kosbert.study.estimate import estimates
     from kosbert.study.plan import plan
 
     with err.status("reading the data and timing a few steps"):
-        planned = plan(study, preset, seeds=seeds, data_dir=data_dir)
+        planned = plan(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
         expected = estimates(planned, store, data_dir)
     seconds = sum(each.seconds for each in expected) / jobs
     chains = sum(len(run.stages) for run in planned.runs)

@@ -90,7 +90,7 @@ def bench(
         ways, encoders = _ways(encoder, texts, Path(folder))
         reference = unit(ways[FIRST](texts))
         own = {name: unit(way(texts)) for name, way in ways.items() if name != "builtin"}
-        lengths = np.array(encoder._tokenise(texts)[1])
+        lengths = np.array(encoder.tokenise(texts)[1])
         operations = len(texts) * _operations(encoder, lengths)
         *speeds, limit = measure(ways | {"the limit": lambda _: _products(operations)}, texts, rounds, report)
         costs = []
@@ -145,8 +145,8 @@ def _stock(model: SentenceTransformer, texts: list[str], size: int) -> NDArray[n
 def _fixed(encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
     """Batches of a fixed size, padded to their longest, as simple ONNX servers do."""
     assert isinstance(encoder, OnnxEncoder)
-    ids, _ = encoder._tokenise(texts)
-    return np.concatenate([encoder._forward(ids[start : start + 32]) for start in range(0, len(ids), 32)])
+    ids, _ = encoder.tokenise(texts)
+    return np.concatenate([encoder.forward(ids[start : start + 32]) for start in range(0, len(ids), 32)])
 
 
 def _seconds(run: Callable[[], object]) -> float:

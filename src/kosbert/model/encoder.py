@@ -57,12 +57,12 @@ class Encoder(ABC):
         """Whether the sentences of a batch are filled up to the longest."""
 
     @abstractmethod
-    def _tokenise(self, texts: list[str]) -> tuple[Sequence[Any], list[int]]:
-        """What `_forward` wants of each text, and its tokens before anything is cut off."""
+    def tokenise(self, texts: list[str]) -> tuple[Sequence[Any], list[int]]:
+        """What `forward` wants of each text, and its tokens before anything is cut off."""
 
     @abstractmethod
-    def _forward(self, batch: list[Any]) -> NDArray[np.float32]:
-        """The vectors of some of what `_tokenise` gave, (batch, dim)."""
+    def forward(self, batch: list[Any]) -> NDArray[np.float32]:
+        """The vectors of some of what `tokenise` gave, (batch, dim)."""
 
     @overload
     def encode(
@@ -152,13 +152,13 @@ class Encoder(ABC):
             return self._calibrated
         # Lengths as sentences have them: most short, some long.
         texts = [" ".join(_WORDS[: 2 + (number * number) % len(_WORDS)]) for number in range(2_000)]
-        tokenised, lengths = self._tokenise(texts)
+        tokenised, lengths = self.tokenise(texts)
         lengths = [min(length, self.max_length or length) for length in lengths]
         batches = {budget: cycle(by_budget(lengths, budget, padded=self._pads)) for budget in BUDGETS}
 
         def run(budget: int) -> int:
             batch = next(batches[budget])
-            self._forward([tokenised[index] for index in batch])
+            self.forward([tokenised[index] for index in batch])
             return sum(lengths[index] for index in batch)
 
         self._calibrated = measured_budget(self._shape, run)
@@ -174,7 +174,7 @@ class Encoder(ABC):
             task = bar.add_task("encoding", total=total)
             for window in windows(check(sentences, clean=clean)):
                 texts, inverse = distinct(window)
-                tokenised, lengths = self._tokenise(texts)
+                tokenised, lengths = self.tokenise(texts)
                 cut = np.array([most is not None and length > most for length in lengths])
                 shortened += int(cut[inverse].sum())
                 lengths = [min(length, most or length) for length in lengths]
@@ -193,7 +193,7 @@ class Encoder(ABC):
     ) -> NDArray[np.float32]:
         result = np.empty((len(tokenised), dim or self.dim), dtype=np.float32)
         for batch in by_budget(lengths, budget, padded=self._pads):
-            vectors = self._forward([tokenised[index] for index in batch])[:, : dim or self.dim]  # (batch, dim)
+            vectors = self.forward([tokenised[index] for index in batch])[:, : dim or self.dim]  # (batch, dim)
             if normalize:
                 vectors = unit(vectors)
             result[batch] = vectors

@@ -94,12 +94,14 @@ class OnnxEncoder(Encoder):
     def __repr__(self) -> str:
         return f"Encoder({self.source!r}, dim={self.dim}, max_length={self.max_length}, onnx)"
 
-    def _tokenise(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
+    def tokenise(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
+        """The ids of each text, cut to what the model can read, and its tokens before that."""
         encoded = self._tokenizer.encode_batch([self._prompt + text for text in texts] if self._prompt else texts)
         # A sentence that was cut has its rest in `overflowing`.
         return [each.ids for each in encoded], [len(each.ids) + bool(each.overflowing) for each in encoded]
 
-    def _forward(self, batch: list[list[int]]) -> NDArray[np.float32]:
+    def forward(self, batch: list[list[int]]) -> NDArray[np.float32]:
+        """The vectors of some of what `tokenise` gave, (batch, dim)."""
         longest = max(map(len, batch))
         ids = np.full((len(batch), longest), self._pad, np.int64)
         mask = np.zeros((len(batch), longest), np.int64)

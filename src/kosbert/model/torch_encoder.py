@@ -78,7 +78,8 @@ class TorchEncoder(Encoder):
         model = self.sentence_transformer
         return model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
 
-    def _tokenise(self, texts: list[str]) -> tuple[list[str], list[int]]:
+    def tokenise(self, texts: list[str]) -> tuple[list[str], list[int]]:
+        """The texts themselves, which the model tokenises again in its batch, and their tokens."""
         tokenizer = self.tokenizer
         if not hasattr(tokenizer, "backend_tokenizer"):  # not a transformer: any measure of length will do
             return texts, [len(text) for text in texts]
@@ -90,7 +91,8 @@ class TorchEncoder(Encoder):
             )  # fmt: skip
         return texts, [len(ids) for ids in encoded["input_ids"]]
 
-    def _forward(self, batch: list[str]) -> NDArray[np.float32]:
+    def forward(self, batch: list[str]) -> NDArray[np.float32]:
+        """The vectors of some of what `tokenise` gave, (batch, dim)."""
         model = self.sentence_transformer
         with self._turn, torch.inference_mode():
             training = model.training

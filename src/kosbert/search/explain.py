@@ -31,8 +31,8 @@ class Explanation:
 
 def explain(encoder: "Encodes", query: str, texts: Sequence[str]) -> list[Explanation]:
     """Explain the cosine of a query with each of some texts, all variants encoded in one call."""
-    cut_query = _left_out(query)
-    cut_texts = [_left_out(text) for text in texts]
+    cut_query = without_each_word(query)
+    cut_texts = [without_each_word(text) for text in texts]
     sentences = [query, *cut_query, *texts, *(cut for cuts in cut_texts for cut in cuts)]
     vectors = unit_vectors(encoder, sentences)
     whole, shorter_queries = vectors[0], vectors[1 : 1 + len(cut_query)]
@@ -51,7 +51,7 @@ def explain(encoder: "Encodes", query: str, texts: Sequence[str]) -> list[Explan
     return found
 
 
-def _left_out(text: str) -> list[str]:
+def without_each_word(text: str) -> list[str]:
     """The text without its first word, without its second, and so on."""
     words = text.split()
     return [" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.model.batching import check
@@ -80,6 +81,10 @@ class Index:
     def ids(self) -> list[str]:
         """Every id, in the same order."""
         return self._documents.ids_at(np.arange(len(self)))
+
+    def vectors(self, places: NDArray[np.integer[Any]]) -> Vectors:
+        """The vectors of the sentences at some places of that order, (n, dim)."""
+        return self._store.vectors(self._documents.keys[places])
 
     def add(
         self,

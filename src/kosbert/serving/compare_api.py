@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from kosbert.search.explain import _left_out, explain
+from kosbert.search.explain import explain, without_each_word
 from kosbert.serving.answers import Body, answer, answer_numbers, read, takes
 from kosbert.serving.errors import too_large
 from kosbert.serving.known import Known
@@ -76,7 +76,7 @@ def compare_routes(service: Service) -> APIRouter:
         words = len(left.split()) + len(right.split())
         if words > MOST_WORDS:
             raise too_large(f"{words:,} words are too many to explain: send at most {MOST_WORDS}", param="left")
-        texts = list(dict.fromkeys([left, right, *_left_out(left), *_left_out(right)]))
+        texts = list(dict.fromkeys([left, right, *without_each_word(left), *without_each_word(right)]))
         model, account = service.model, request.scope["account"]
         encoded = await service.compute(model, await service.prepare(model, texts, account), account, param="left")
         (found,) = explain(Known(dict(zip(texts, encoded.vectors, strict=True))), left, [right])

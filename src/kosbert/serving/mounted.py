@@ -91,12 +91,11 @@ class Mounted:
 
     def _drawn(self) -> Sample:
         if self._sample is None:
-            keys = self.index._documents.keys
-            chosen = np.arange(len(keys))
+            chosen = np.arange(len(self.index))
             if len(chosen) > MOST:
-                chosen = np.sort(np.random.default_rng(0).choice(len(keys), MOST, replace=False))
+                chosen = np.sort(np.random.default_rng(0).choice(len(chosen), MOST, replace=False))
             everything = self.index.texts()
             with self._turn:
-                vectors = self.index._store.vectors(keys[chosen])
+                vectors = self.index.vectors(chosen)
             self._sample = Sample([everything[place] for place in chosen.tolist()], vectors, layout(vectors, 0))
         return self._sample

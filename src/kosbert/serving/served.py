@@ -57,7 +57,7 @@ class Served:
     def prepare(self, texts: Sequence[str]) -> Prepared:
         """Clean and tokenise."""
         different, inverse = distinct([clean(text) for text in texts])
-        tokens, lengths = self.encoder._tokenise(different)
+        tokens, lengths = self.encoder.tokenise(different)
         return self._prepared(tokens, lengths, inverse)
 
     def prepare_tokens(self, lists: Sequence[Sequence[int]]) -> Prepared:
@@ -91,7 +91,7 @@ class Served:
 
     def forward(self, tokens: Sequence[Any]) -> NDArray[np.float32]:
         """The vectors of what `prepare` gave, (n, dim)."""
-        return self.encoder._forward(list(tokens))
+        return self.encoder.forward(list(tokens))
 
 
 def _public_name(model: str) -> str:

@@ -90,7 +90,7 @@ def _config(settings: Settings, app: object, *, factory: bool = False) -> uvicor
 
 @contextlib.contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """A socket that is bound, so that a port that is taken is one clear sentence."""
+    """A socket that listens; a port that is taken is one clear sentence."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # With the protocol named, asyncio turns Nagle's delay off: else the second packet of an answer may wait 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -99,6 +99,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.host, settings.port))
+            listener.listen()  # before the address is told: who reads it may ask at once
         except OSError as error:
             raise UsageError(
                 f"cannot listen on {settings.host} port {settings.port} ({error.strerror or error}): "

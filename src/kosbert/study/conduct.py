@@ -5,6 +5,7 @@ print(found["answer"], page)
 """
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def conduct(
     store: Store,
     *,
     seeds: int | None = None,
+    backbone: str = "",
     jobs: int = 1,
     time_budget: float | None = None,
     data_dir: Path | None = None,
@@ -29,7 +31,7 @@ def conduct(
     report: Report | None = None,
 ) -> tuple[dict[str, Any], Path, Outcome]:
     """Do what is not done yet and write the report; the arguments are those of `plan` and `carry_out`."""
-    planned = plan(study, preset, seeds=seeds, data_dir=data_dir)
+    planned = plan(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
     note_study(planned, store)
     outcome = carry_out(
         planned, store, jobs=jobs, time_budget=time_budget, data_dir=data_dir, checkpoint_every=checkpoint_every,
@@ -47,6 +49,7 @@ def note_study(planned: Plan, store: Store) -> None:
         "study": planned.study.model_dump(mode="json"),
         "preset": planned.preset,
         "seeds": planned.seeds,
+        "backbone": planned.instead,
         "runs": [run.name for run in planned.runs],
     }
     try:
@@ -59,7 +62,7 @@ def planned_again(folder: Path, data_dir: Path | None) -> Plan:
     """The plan of a study in the store."""
     content = read_json(folder / "study.json")
     study = Study.model_validate(content["study"])
-    return plan(study, content["preset"], seeds=content["seeds"], data_dir=data_dir)
+    return plan(study, content["preset"], seeds=content["seeds"], backbone=content["backbone"], data_dir=data_dir)
 
 
 def again(folder: Path, run: str, data_dir: Path | None = None, report: Report | None = None) -> dict[str, Any]:
@@ -73,7 +76,7 @@ def again(folder: Path, run: str, data_dir: Path | None = None, report: Report |
         raise UsageError(f"the run {run} has not finished, or its data has changed: run the study first")
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(Path(scratch))
-        only = Plan(planned.study, planned.preset, planned.seeds, planned.backbone, planned.rows, (wanted,))
+        only = replace(planned, runs=(wanted,))
         outcome = carry_out(only, store, data_dir=data_dir, report=report)
         if outcome.failed:
             raise KosbertError(outcome.failed[run])

@@ -3,12 +3,12 @@
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kosbert.study.plan import Plan, PlannedStage
 from kosbert.study.store import Store, read_json, stored_run
-from kosbert.study.work import is_trained
+from kosbert.study.work import as_trained, is_trained
 
 _STEPS = 6  # of which the first warms up and is not counted
 
@@ -62,8 +62,9 @@ def _timed(stage: PlannedStage, plan: Plan, data_dir: Path | None) -> tuple[int,
             raise _EnoughError
 
     first = next(run.stages[0] for run in plan.runs if stage in run.stages)
-    recipe = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
+    same = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
     with tempfile.TemporaryDirectory() as folder:
+        recipe = as_trained(replace(stage, start="", recipe=same), Store(Path(folder)))
         started = time.monotonic()
         with suppress(_EnoughError):
             train(recipe, Path(folder) / "timed", data_dir=data_dir, report=stop)

@@ -71,11 +71,13 @@ class Plan:
     backbone: Any
     rows: tuple[Row, ...]
     runs: tuple[Run, ...]
+    instead: str = ""
+    """The backbone that was named instead of the preset's."""
 
     @property
     def name(self) -> str:
         """Name of its folder in the store."""
-        return f"{self.study.name}-{self.preset}"
+        return "-".join([self.study.name, self.preset, *([_slug(self.instead)] if self.instead else [])])
 
     @property
     def settings(self) -> Preset:
@@ -87,26 +89,29 @@ class Plan:
         return list({stage.key: stage for run in self.runs for stage in run.stages}.values())
 
 
-def plan(study: Study, preset: str, *, seeds: int | None = None, data_dir: Path | None = None) -> Plan:
+def plan(
+    study: Study, preset: str, *, seeds: int | None = None, backbone: str = "", data_dir: Path | None = None
+) -> Plan:
     """Expand a study. Reads the data, because its rows are part of every hash.
 
     Args:
         study: what is asked.
         preset: how large: quick, real, paper.
         seeds: how many, instead of the preset's.
+        backbone: a model's name or directory, instead of the preset's.
         data_dir: a folder with the data sets' files; by default `KOSBERT_DATA`.
     """
     chosen = study.preset(preset)
     seeds = seeds or chosen.seeds
-    backbone = next((each for each in chosen.backbone if at_hand(each)), chosen.backbone[-1])
+    begin = backbone or next((each for each in chosen.backbone if at_hand(each)), chosen.backbone[-1])
     rows = study.every_row()
     runs = []
     for seed in range(1, seeds + 1):
         for number, row in enumerate(rows, 1):
             if seed <= (row.seeds or seeds):
                 name = f"{number:02d}-{_slug(row.name)}-seed-{seed}"
-                runs.append(_run(study, chosen, row, seed, name, backbone, data_dir))
-    return Plan(study, preset, seeds, backbone, tuple(rows), tuple(runs))
+                runs.append(_run(study, chosen, row, seed, name, begin, data_dir))
+    return Plan(study, preset, seeds, begin, tuple(rows), tuple(runs), backbone)
 
 
 def _run(study: Study, preset: Preset, row: Row, seed: int, name: str, backbone: Any, data_dir: Path | None) -> Run:

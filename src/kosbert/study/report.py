@@ -18,6 +18,7 @@ from kosbert.study.tables import (
     Table,
     cost_table,
     dev_note,
+    eight_table,
     example_table,
     main_table,
     slice_table,
@@ -82,6 +83,7 @@ def write_report(
     parts = [_scores(found, folder / "figures")]
     if runs:
         parts.append(_verdicts(found))
+        parts.append(_measures(found))
         parts += _curves(runs, found, folder / "figures")
         parts += _evidence(plan, runs, found, store, folder / "figures", data_dir)
     parts.append(_costs(found))
@@ -132,6 +134,14 @@ def _verdicts(found: dict[str, Any]) -> Part:
     for test in found["sets"]:
         if test["role"] == "test":
             part.table(verdict_table(test, found["rows"]), f"{test['name']}, {test['pairs']:,} pairs")
+    return part
+
+
+def _measures(found: dict[str, Any]) -> Part:
+    part = Part("By every similarity", "Pearson and Spearman ×100 of four similarities, means over seeds.")
+    for test in found["sets"]:
+        if test["role"] == "test":
+            part.table(eight_table(test, found["rows"]), test["name"])
     return part
 
 

@@ -37,6 +37,7 @@ def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
                 "role": "test" if name in plan.settings.test else "dev",
                 "pairs": len(gold),
                 "rows": {row: _scores(runs, row, name, resampled) for row in resampled.rows},
+                "elsewhere": _elsewhere(plan, name),
                 "undefined": [row for row in _by_row(runs, name) if row not in resampled.rows],
                 "comparisons": [asdict(each) for each in compared] if name in plan.settings.test else [],
             }
@@ -49,7 +50,7 @@ def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
         "preset_about": plan.settings.about,
         "command": command(plan),
         "backbone": _backbone(plan.backbone),
-        "backbone_wanted": _backbone(plan.settings.backbone[0]),
+        "backbone_wanted": _backbone(plan.instead or plan.settings.backbone[0]),
         "seeds": plan.seeds,
         "sample": any(name.startswith("sample-") for name in plan.settings.test),
         "rows": [row.name for row in plan.rows],
@@ -71,7 +72,8 @@ def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
 def command(plan: Plan) -> str:
     """The command that makes this study."""
     seeds = "" if plan.seeds == plan.settings.seeds else f" --seeds {plan.seeds}"
-    return f"kosbert study {plan.study.name} --preset {plan.preset}{seeds}"
+    backbone = f" --backbone {plan.instead}" if plan.instead else ""
+    return f"kosbert study {plan.study.name} --preset {plan.preset}{backbone}{seeds}"
 
 
 def _backbone(backbone: Any) -> str:
@@ -119,6 +121,17 @@ def _published(plan: Plan) -> dict[str, Any]:
                 rows.setdefault(row.name, {})[each.measure] = each.value
                 sources[each.source] = {"table": each.table, "address": each.address, "caveat": each.caveat}
     return {"set": plan.study.published, "rows": rows, "sources": sources} if rows else {}
+
+
+def _elsewhere(plan: Plan, name: str) -> dict[str, dict[str, float]]:
+    """All eight correlations and their average, where those whose figures stand beside our rows published them."""
+    ours = {row.published for row in plan.rows}
+    sources = {each.source for each in anchors(plan.study.published) if each.model in ours}
+    found: dict[str, dict[str, float]] = {}
+    for each in anchors(name):
+        if each.source in sources:
+            found.setdefault(each.model, {})[each.measure] = each.value
+    return {model: measures for model, measures in found.items() if "average" in measures}
 
 
 def _costs(plan: Plan, store: Store) -> list[dict[str, Any]]:

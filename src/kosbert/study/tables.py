@@ -6,6 +6,7 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
+from kosbert.evaluation.sts import CORRELATIONS
 from kosbert.study.summary import chosen_on_dev, standings
 
 
@@ -132,6 +133,22 @@ def main_table(found: Mapping[str, Any]) -> Table:
         if name in best:
             marked.append(number)
     return Table(heads, rows, tuple(marked))
+
+
+def eight_table(test: Mapping[str, Any], rows: Sequence[str]) -> Table:
+    """Every similarity with both correlations and their average, means over seeds, ours above the published ones."""
+    measures = ["average", *CORRELATIONS]
+    lines = []
+    for name in rows:
+        if name in test["rows"]:
+            own = test["rows"][name]["measures"]
+            means = (own[each]["mean"] if own.get(each) else None for each in measures)
+            lines.append([Cell(name), *(Cell(hundred(value)) for value in means)])
+    if test["elsewhere"]:
+        lines.append([Cell("published")])
+        for model, own in test["elsewhere"].items():
+            lines.append([Cell(model), *(Cell(hundred(own.get(each))) for each in measures)])
+    return Table(["row", *(each.replace("_", ", ") for each in measures)], lines)
 
 
 def verdict_table(test: Mapping[str, Any], rows: Sequence[str]) -> Table:

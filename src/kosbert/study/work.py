@@ -18,6 +18,7 @@ from kosbert.errors import KosbertError
 from kosbert.study.lineage import lineage
 from kosbert.study.plan import Plan, PlannedStage, Run
 from kosbert.study.store import Store, read_json, stored_run, whole_folder, write_json
+from kosbert.training.recipe import Recipe
 
 Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much."""
@@ -44,12 +45,7 @@ def train_stage(
     from kosbert.training import train
     from kosbert.training.folder import finished
 
-    out = store.stage(stage.key)
-    recipe = stage.recipe
-    if stage.start:
-        recipe = recipe.model_copy(update={"backbone": str(store.stage(stage.start) / "model")})
-    elif stage.dropout is not None and isinstance(recipe.backbone, str):
-        recipe = recipe.model_copy(update={"backbone": str(_with_dropout(recipe.backbone, stage.dropout, store))})
+    out, recipe = store.stage(stage.key), as_trained(stage, store)
     seen: dict[str, float] = {}
     if not finished(out):
         if (out / "recipe.json").is_file() and read_json(out / "recipe.json") != recipe.model_dump(mode="json"):
@@ -67,6 +63,16 @@ def train_stage(
             out / "stage.json",
             {"label": stage.label, "kind": stage.kind, "data": stage.data, "cost": cost, "lineage": lineage()},
         )
+
+
+def as_trained(stage: PlannedStage, store: Store) -> Recipe:
+    """A stage's recipe with the directory that it starts from."""
+    backbone = stage.recipe.backbone
+    if stage.start:
+        backbone = str(store.stage(stage.start) / "model")
+    elif stage.dropout is not None and isinstance(backbone, str):
+        backbone = str(_with_dropout(backbone, stage.dropout, store))
+    return stage.recipe.model_copy(update={"backbone": backbone})
 
 
 def _with_dropout(name: str, dropout: float, store: Store) -> Path:
