@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from kosbert.errors import KosbertError, UsageError, nearest
 KINDS = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _PACKED = (".gz", ".zst")
 _PARQUET_ROWS = 4_096
+_BROKEN = re.compile("[\ud800-\udfff]")
 _SHOWN = 200  # characters of a bad row that are kept
 
 
@@ -152,9 +154,8 @@ class Records:
         return self._row(number, text, str(name), content)
 
     def _row(self, number: int, text: str, name: str, content: str) -> Row | Reject:
-        for value in (text, name):
-            if any("\ud800" <= character <= "\udfff" for character in value):
-                return Reject(number, "not UTF-8", content[:_SHOWN].encode("utf-8", "replace").decode().rstrip())
+        if _BROKEN.search(text) or _BROKEN.search(name):
+            return Reject(number, "not UTF-8", content[:_SHOWN].encode("utf-8", "replace").decode().rstrip())
         if not text.strip():
             return Reject(number, "empty", content[:_SHOWN].rstrip())
         return Row(number, name, text)
