@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -74,9 +73,8 @@ def _running(settings) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(timeout=120)
-        if thread.is_alive():  # real processes are stopped in test_process.py; here it is only told, with the place
-            place = "".join(traceback.format_stack(sys._current_frames()[thread.ident or 0]))
-            warnings.warn(f"a server did not end within two minutes:\n{place}", stacklevel=1)
+        frame = sys._current_frames().get(thread.ident or 0)
+        assert not thread.is_alive(), f"it stands at {''.join(traceback.format_stack(frame))}"
 
 
 @pytest.fixture(scope="session")

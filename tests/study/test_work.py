@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+import torch
 
 from kosbert.errors import UsageError
 from kosbert.study import work
@@ -105,6 +106,16 @@ def test_an_estimate_says_where_it_is_from(study, finished, tmp_path):
     assert not any(each.trained for each in new)
     assert all(each.seconds > 0 and each.known_from.endswith(" timed steps") for each in new)
     assert [each.steps for each in new] == [each.steps for each in known]
+
+
+def test_with_several_jobs_a_step_is_timed_with_a_share_of_the_processors(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    before = torch.get_num_threads()
+    with work.shared_processors(4):
+        assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == before
+    with work.shared_processors(1):
+        assert torch.get_num_threads() == before
 
 
 def test_dropout_is_set_in_a_copy(document, tiny_bert, tmp_path):

@@ -155,7 +155,7 @@ def _dry_run(
 
     with err.status("reading the data and timing a few steps"):
         planned = plan(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
-        expected = estimates(planned, store, data_dir)
+        expected = estimates(planned, store, data_dir, jobs)
     seconds = sum(each.seconds for each in expected) / jobs
     chains = sum(len(run.stages) for run in planned.runs)
     if json:

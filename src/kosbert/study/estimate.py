@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kosbert.study.plan import Plan, PlannedStage
 from kosbert.study.store import Store, read_json, stored_run
-from kosbert.study.work import as_trained, is_trained
+from kosbert.study.work import as_trained, is_trained, shared_processors
 
 _STEPS = 6  # of which the first warms up and is not counted
 
@@ -29,8 +29,11 @@ class _EnoughError(Exception):
     pass
 
 
-def estimates(plan: Plan, store: Store, data_dir: Path | None = None) -> list[Expected]:
-    """Every distinct stage of a plan. Dev scores and loading are counted; the report's half a minute is not."""
+def estimates(plan: Plan, store: Store, data_dir: Path | None = None, jobs: int = 1) -> list[Expected]:
+    """Every distinct stage of a plan. Dev scores and loading are counted; the report's half a minute is not.
+
+    With several jobs, steps are timed with a job's share of the processors, while the other shares are idle.
+    """
     measured: dict[str, tuple[int, float, str]] = {}
     for file in sorted(store.root.glob("stages/*/stage.json")):
         record = read_json(file)
@@ -42,7 +45,8 @@ def estimates(plan: Plan, store: Store, data_dir: Path | None = None) -> list[Ex
         users = [run.name for run in open_runs if stage in run.stages]
         trained = is_trained(stage, store)
         if stage.kind not in measured:
-            measured[stage.kind] = _timed(stage, plan, data_dir)
+            with shared_processors(jobs):
+                measured[stage.kind] = _timed(stage, plan, data_dir)
         steps, seconds, known_from = measured[stage.kind]
         found.append(Expected(stage, users, trained, steps, 0.0 if trained or not users else seconds, known_from))
     return found

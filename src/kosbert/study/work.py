@@ -6,9 +6,10 @@ is noted and the others go on. When the time is up no further stage is started, 
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -250,3 +251,17 @@ def _share_processors(jobs: int) -> None:
     import torch
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
+
+
+@contextmanager
+def shared_processors(jobs: int) -> Iterator[None]:
+    """In here torch has as many threads as one of some jobs."""
+    import torch
+
+    before = torch.get_num_threads()
+    if jobs > 1:
+        _share_processors(jobs)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
