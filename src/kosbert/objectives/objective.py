@@ -7,6 +7,7 @@ so that a wrapper can change how the vectors come about (`GradCache`) or what pa
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from kosbert.errors import UsageError
@@ -49,7 +50,10 @@ class Objective(nn.Module):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:
         """The loss of one batch, as the trainer calls it."""
         columns = self.columns(list(sentence_features))
-        return self.loss_of(self.vectors(columns), labels, columns)
+        vectors = [each.float() if each.itemsize < 4 else each for each in self.vectors(columns)]
+        # The model may compute in half precision; vectors are compared in full.
+        with torch.autocast(vectors[0].device.type, enabled=False):
+            return self.loss_of(vectors, labels, columns)
 
     def get_config_dict(self) -> dict[str, Any]:
         """The options, for the model card."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ def _gradients(
     features = [lesson.tokens.batch(column[rows]) for column in lesson.columns]
     labels = None if lesson.labels is None else torch.from_numpy(lesson.labels[rows]).to(model.device)
     optimizer.zero_grad(set_to_none=True)
-    with _half_precision(model.device):
+    with _precision(settings, model.device):
         loss = lesson.objective(features, labels) * lesson.weight
     loss.backward()
     value = average_gradients(parameters, loss)
@@ -213,11 +214,19 @@ def _memory_trouble(lesson: Lesson, batch: Batch, number: int) -> Iterator[None]
         ) from error
 
 
-def _half_precision(device: torch.device) -> Any:
-    """bfloat16 on GPUs that have it; float32 on CPUs, where half precision is far slower."""
-    if device.type == "cuda" and torch.cuda.is_bf16_supported():
-        return torch.autocast("cuda", torch.bfloat16)
-    return nullcontext()
+def _precision(settings: Settings, device: torch.device) -> Any:
+    """Matrix products in bfloat16 where the hardware has them; elsewhere they would be far slower than in float32."""
+    if settings.precision == "float32":
+        return nullcontext()
+    native = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type == "cpu" and _fast_bfloat16()
+    return torch.autocast(device.type, torch.bfloat16) if native else nullcontext()
+
+
+@cache
+def _fast_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 itself."""
+    found = torch.cpu.get_capabilities()
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
 def _mixed(*numbers: int) -> int:

@@ -81,6 +81,7 @@ class Settings(_Strict):
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     weight_decay: float = Field(0.01, ge=0)
     clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    precision: Literal["auto", "float32"] = Field("auto", description="auto: bfloat16 where hardware multiplies it")
     buckets: bool = Field(False, description="batches of sentences of similar length: faster, slightly less random")
     evaluate: int = Field(4, ge=0, description="how often dev is scored in an epoch; 0: at the end of the stage only")
     patience: int = Field(0, ge=0, description="stop after so many dev scores without a better one; 0: never")
