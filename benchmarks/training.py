@@ -66,14 +66,20 @@ def stock(model: SentenceTransformer, columns: list[list[str]], labels: np.ndarr
 
 
 def ours(
-    model: SentenceTransformer, columns: list[list[str]], labels: np.ndarray, steps: int, seed: int, buckets: bool
+    model: SentenceTransformer,
+    columns: list[list[str]],
+    labels: np.ndarray,
+    steps: int,
+    seed: int,
+    buckets: bool = False,
+    precision: str = "float32",
 ) -> float:
     """Seconds a step of our loop."""
     pack(model)
     texts = columns[0] + columns[1]
     numbers = (np.arange(ROWS), ROWS + np.arange(ROWS))
     lesson = Lesson(Tokens(model, texts), numbers, labels, build_objective("cosine", model), PAIRS, 1.0)
-    settings = Settings(lr=1e-6, batch_size=PAIRS, buckets=buckets, evaluate=0)
+    settings = Settings(lr=1e-6, batch_size=PAIRS, buckets=buckets, precision=precision, evaluate=0)
     ends: list[float] = []
     hooks = Hooks(report=lambda *_: ends.append(time.perf_counter()))
     plan = batches_of([lesson], settings, seed, steps=steps)
@@ -99,8 +105,9 @@ def compare(shape: str, rounds: int, steps: int) -> dict[str, object]:
     layers, hidden = SHAPES[shape]
     ways = {
         "sentence-transformers": stock,
-        "kosbert": lambda *given: ours(*given, buckets=False),
+        "kosbert": ours,
         "kosbert, buckets": lambda *given: ours(*given, buckets=True),
+        "kosbert, precision auto": lambda *given: ours(*given, precision="auto"),
     }
     took: dict[str, list[float]] = {name: [] for name in ways}
     with tempfile.TemporaryDirectory() as folder:

@@ -284,3 +284,18 @@ def test_without_boundaries_it_is_ordinary_attention():
     found, _ = packed_attention(module, query, key, value, None)
     expected = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
     torch.testing.assert_close(found, expected)
+
+
+def test_attention_on_a_cpu_is_in_full_precision():
+    """In bfloat16 its backward pass takes five times that of float32, more than all matrix products gain."""
+    draw = torch.Generator().manual_seed(3)
+    given = [torch.randn(1, 2, 6, 4, generator=draw).bfloat16().requires_grad_() for _ in range(3)]
+    boundaries = torch.tensor([0, 2, 6])
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = packed_attention(torch.nn.Module(), *given, None, cu_seq_lens_q=boundaries)
+    assert found.dtype == torch.float32
+    whole = [each.detach().float() for each in given]
+    wanted, _ = packed_attention(torch.nn.Module(), *whole, None, cu_seq_lens_q=boundaries)
+    assert torch.equal(found, wanted)
+    found.sum().backward()
+    assert given[0].grad is not None

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from kosbert.errors import KosbertError
+from kosbert.objectives.cosine_regression import CosineRegression
 from kosbert.training import Recipe, loop, run, train
 from kosbert.training.loop import learning_rate
 from kosbert.training.recipe import Settings
@@ -244,3 +245,38 @@ def test_several_sources_with_their_own_objective_and_weight(document, tmp_path)
     assert len(trained.curves["both"]) == 1 + 20 // 5 + 12 // 4  # 20 triplets
     card = json.loads((trained.path / "kosbert.json").read_text(encoding="utf-8"))
     assert sorted(each["rows"] for each in card["data"].values()) == [24, 40, 60]
+
+
+@pytest.mark.parametrize(
+    ("native", "precision", "half"), [(True, "auto", True), (True, "float32", False), (False, "auto", False)]
+)
+def test_half_precision_where_the_processor_has_it(one_stage, monkeypatch, tmp_path, native, precision, half):
+    monkeypatch.setattr(loop, "_fast_bfloat16", lambda: native)
+    seen = []
+    plain = CosineRegression.loss_of
+
+    def watched(self, embeddings, labels, columns):
+        seen.append((embeddings[0].dtype, torch.is_autocast_enabled("cpu")))
+        return plain(self, embeddings, labels, columns)
+
+    monkeypatch.setattr(CosineRegression, "loss_of", watched)
+    modes = []
+    linear = torch.nn.Linear.forward
+    monkeypatch.setattr(
+        torch.nn.Linear, "forward", lambda self, x: modes.append(torch.is_autocast_enabled("cpu")) or linear(self, x)
+    )
+    train(one_stage(3, train={"evaluate": 0, "precision": precision}), tmp_path / "out")
+    assert any(modes) == half
+    assert seen == [(torch.float32, False)] * 3  # vectors are compared in full precision
+
+
+def test_half_precision_learns_the_same(one_stage, monkeypatch, tmp_path):
+    """Bit for bit it is another model, but no worse one: the losses stay together."""
+    losses = []
+    for native in (False, True):
+        monkeypatch.setattr(loop, "_fast_bfloat16", lambda native=native: native)
+        train(one_stage(20, train={"evaluate": 0}), tmp_path / str(native))
+        points = json.loads((tmp_path / str(native) / "curves.json").read_text("utf-8"))["only"]
+        losses.append([point["loss"] for point in points if "loss" in point])
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.05)

@@ -23,7 +23,7 @@ def recipe(tmp_path_factory, files):
             "name": objective,
             "backbone": backbone,
             "max_length": 32,
-            "train": {"batch_size": 8, "lr": 1e-3, "evaluate": 2, "warmup": 0.0},
+            "train": {"batch_size": 8, "lr": 1e-3, "evaluate": 2, "warmup": 0.0, "precision": "float32"},
             "dev": str(files / "dev.tsv"),
             # All batches of a stage have an even number of rows, so that nothing is cut off for two processes.
             "stages": [

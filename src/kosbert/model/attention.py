@@ -115,9 +115,6 @@ class _Collect(torch.autograd.Function):
 
 def attend(query: Tensor, key: Tensor, value: Tensor, plan: Plan, dropout: float, scale: float | None) -> Tensor:
     """Let each sequence attend to itself; all tensors are (tokens, heads, head size)."""
-    if query.device.type == "cpu" and query.dtype == torch.bfloat16:  # five times as slow in the backward pass
-        with torch.autocast("cpu", enabled=False):
-            return attend(query.float(), key.float(), value.float(), plan, dropout, scale)
     tokens, heads, size = query.shape
     slots = [tensor.reshape(tokens, heads * size) for tensor in (query, key, value)]
     if plan.slot_to_token is not None:
@@ -158,6 +155,10 @@ def packed_attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls in each layer: flat batches are ours, padded ones go to its own SDPA attention."""
+    if query.device.type == "cpu" and query.dtype == torch.bfloat16:  # whose backward takes five times that of float32
+        whole = [tensor.float() for tensor in (query, key, value)]
+        with torch.autocast("cpu", enabled=False):
+            return packed_attention(module, *whole, attention_mask, dropout, scaling, **kwargs)
     boundaries = kwargs.pop("cu_seq_lens_q", None)  # (sequences + 1,) where each sequence starts, and the end
     if boundaries is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)  # type: ignore[no-any-return]
