@@ -194,19 +194,13 @@ def _in_processes(
     plan: Plan, runs: list[Run], missing: dict[str, PlannedStage], store: Store, jobs: int, clock: _Clock,
     data_dir: Path | None, checkpoint_every: float, report: Report | None, outcome: Outcome,
 ) -> None:  # fmt: skip
-    """The same with several processes: a stage is submitted once the one that it starts from is there."""
+    """The same with several processes: a stage is begun once the one that it starts from is there, scores go first."""
     trouble: dict[str, str] = {}
     left, open_stages = {run.name: run for run in runs}, dict(missing)
     running: dict[Future[None], str] = {}
     pool = _pool(jobs)
     try:
         while left:
-            busy = set(running.values())
-            for key, stage in list(missing.items()):
-                if key in busy or stage.start in open_stages or stage.start in trouble:
-                    continue
-                if len(running) < jobs and clock.allows(stage):
-                    running[pool.submit(train_stage, stage, store, data_dir, checkpoint_every)] = key
             for run in list(left.values()):
                 bad = next((trouble[stage.key] for stage in run.stages if stage.key in trouble), None)
                 ready = not any(stage.key in open_stages for stage in run.stages)
@@ -215,6 +209,12 @@ def _in_processes(
                     del left[run.name]
                 elif ready and run.name not in running.values() and len(running) < jobs:
                     running[pool.submit(_score, run, plan.name, store, data_dir)] = run.name
+            busy = set(running.values())
+            for key, stage in list(missing.items()):
+                if key in busy or stage.start in open_stages or stage.start in trouble:
+                    continue
+                if len(running) < jobs and clock.allows(stage):
+                    running[pool.submit(train_stage, stage, store, data_dir, checkpoint_every)] = key
             if not running:
                 outcome.not_reached += [name for name in left if name not in outcome.failed]
                 return
