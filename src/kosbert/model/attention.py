@@ -156,9 +156,9 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """What transformers calls in each layer: flat batches are ours, padded ones go to its own SDPA attention."""
     if query.device.type == "cpu" and query.dtype == torch.bfloat16:  # whose backward takes five times that of float32
-        whole = [tensor.float() for tensor in (query, key, value)]
+        q, k, v = (tensor.float() for tensor in (query, key, value))
         with torch.autocast("cpu", enabled=False):
-            return packed_attention(module, *whole, attention_mask, dropout, scaling, **kwargs)
+            return packed_attention(module, q, k, v, attention_mask, dropout, scaling, **kwargs)
     boundaries = kwargs.pop("cu_seq_lens_q", None)  # (sequences + 1,) where each sequence starts, and the end
     if boundaries is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)  # type: ignore[no-any-return]
