@@ -82,7 +82,7 @@ def serving(*arguments: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", env=os.environ) as process:
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()  # the port is bound from here on, and answers a moment later
+            line = process.stdout.readline()  # it listens from here on, and answers a moment later
             assert line, "the server did not start"
             address = line.split()[-1]
             _wait_for(address)

@@ -45,6 +45,13 @@ async def ask_on(address: str, texts: list[str], clients: int, answers: list, en
     return lost
 
 
+def test_who_reads_the_address_can_connect_at_once(capsys) -> None:
+    with _listening(Settings(port=0)) as listener:
+        address = capsys.readouterr().out.split()[-1]
+        assert address.endswith(f":{listener.getsockname()[1]}")
+        socket.create_connection(listener.getsockname(), timeout=5).close()
+
+
 def test_a_short_answer_waits_for_no_acknowledgement() -> None:
     """An answer is two packets; with Nagle's algorithm the second waits for the client's delayed acknowledgement."""
 

@@ -183,7 +183,10 @@ def _pooler(backbone: Any) -> int:
 
 
 def _products(operations: float) -> None:
-    """Large matrix products in float32 with so many operations: nothing on this machine computes faster."""
+    """Large matrix products in float32 with so many operations, as torch computes them by default.
+
+    Another library may be faster on some processors: see results/inference.md.
+    """
     first, second = torch.ones(_SIDE, _SIDE), torch.ones(_SIDE, _SIDE)
     into = torch.empty(_SIDE, _SIDE)
     for _ in range(max(1, round(operations / (2 * _SIDE**3)))):

@@ -62,7 +62,8 @@ def planned_again(folder: Path, data_dir: Path | None) -> Plan:
     """The plan of a study in the store."""
     content = read_json(folder / "study.json")
     study = Study.model_validate(content["study"])
-    return plan(study, content["preset"], seeds=content["seeds"], backbone=content["backbone"], data_dir=data_dir)
+    backbone = content.get("backbone", "")  # stores of before it could be named have none
+    return plan(study, content["preset"], seeds=content["seeds"], backbone=backbone, data_dir=data_dir)
 
 
 def again(folder: Path, run: str, data_dir: Path | None = None, report: Report | None = None) -> dict[str, Any]:
