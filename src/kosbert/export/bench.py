@@ -20,12 +20,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from kosbert.data.records import ScoredPair
 from kosbert.export.release import export
 from kosbert.model.builtin import BUILTIN, builtin_directory
 from kosbert.model.encoder import Encoder
+from kosbert.model.linear import has_onednn, onednn_linear
 from kosbert.model.loading import load
 from kosbert.model.machine import threads
 from kosbert.model.new import untrained
@@ -92,7 +94,8 @@ def bench(
         own = {name: unit(way(texts)) for name, way in ways.items() if name != "builtin"}
         lengths = np.array(encoder.tokenise(texts)[1])
         operations = len(texts) * _operations(encoder, lengths)
-        *speeds, limit = measure(ways | {"the limit": lambda _: _products(operations)}, texts, rounds, report)
+        product = _fastest_product()
+        *speeds, limit = measure(ways | {"the limit": lambda _: _products(product, operations)}, texts, rounds, report)
         costs = []
         for each in speeds:
             speed, ratio, low, high = each.middle()
@@ -182,12 +185,24 @@ def _pooler(backbone: Any) -> int:
     return sum(each.numel() for name, each in backbone.named_parameters() if "pooler" in name and each.ndim == 2)
 
 
-def _products(operations: float) -> None:
-    """Large matrix products in float32 with so many operations, as torch computes them by default.
-
-    Another library may be faster on some processors: see results/inference.md.
-    """
+def _fastest_product() -> Callable[[], object]:
+    """A large matrix product in float32 by whichever of torch's libraries is faster on this processor."""
     first, second = torch.ones(_SIDE, _SIDE), torch.ones(_SIDE, _SIDE)
     into = torch.empty(_SIDE, _SIDE)
+
+    def by_default() -> Tensor:
+        return torch.mm(first, second, out=into)
+
+    def by_onednn() -> Tensor:
+        with torch.inference_mode():
+            return onednn_linear(first, second, None)
+
+    ways = [by_default, by_onednn] if has_onednn() else [by_default]
+    took = [[_seconds(way) for way in ways] for _ in range(9)]
+    return ways[int(np.median(took, axis=0).argmin())]
+
+
+def _products(product: Callable[[], object], operations: float) -> None:
+    """Large matrix products with so many operations."""
     for _ in range(max(1, round(operations / (2 * _SIDE**3)))):
-        torch.mm(first, second, out=into)
+        product()

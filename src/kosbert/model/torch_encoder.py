@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
+from kosbert.model.linear import fast_linear
 from kosbert.model.packing import is_packed
 from kosbert.model.quiet import quiet_transformers
 
@@ -94,7 +95,7 @@ class TorchEncoder(Encoder):
     def forward(self, batch: list[str]) -> NDArray[np.float32]:
         """The vectors of some of what `tokenise` gave, (batch, dim)."""
         model = self.sentence_transformer
-        with self._turn, torch.inference_mode():
+        with self._turn, torch.inference_mode(), fast_linear(self.device):
             training = model.training
             model.eval()
             try:

@@ -1,0 +1,79 @@
+"""Linear layers through oneDNN: the same numbers as torch's own, and only where nothing else was asked for."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from kosbert.model import linear, load
+
+pytestmark = pytest.mark.skipif(not linear.has_onednn(), reason="this torch has no oneDNN")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """The shapes that oneDNN was given, on any processor."""
+    found: list[torch.Size] = []
+
+    def counted(inputs, weight, bias):
+        found.append(inputs.shape)
+        return plain(inputs, weight, bias)
+
+    plain = linear.onednn_linear
+    monkeypatch.setattr(linear, "mkl_is_slow", lambda: True)
+    monkeypatch.setattr(linear, "onednn_linear", counted)
+    return found
+
+
+@settings(deadline=None)
+@given(
+    shape=st.lists(st.integers(0, 9), min_size=0, max_size=2),
+    width=st.integers(1, 40),
+    out=st.integers(1, 40),
+    bias=st.booleans(),
+    transposed=st.booleans(),
+)
+def test_the_numbers_are_those_of_torch(shape, width, out, bias, transposed) -> None:
+    weight = torch.randn(width, out).T if transposed else torch.randn(out, width)
+    added = torch.randn(out) if bias else None
+    inputs = torch.randn(*shape, width)
+    with torch.inference_mode():
+        found = linear.onednn_linear(inputs, weight, added)
+    torch.testing.assert_close(found, functional.linear(inputs, weight, added), rtol=1e-4, atol=1e-5)
+
+
+def test_an_encoder_gives_the_same_vectors(tiny_bert: Path, sentences: list[str], calls, monkeypatch) -> None:
+    encoder = load(tiny_bert)
+    found = encoder.encode(sentences)
+    assert calls
+    calls.clear()
+    monkeypatch.setattr(linear, "mkl_is_slow", lambda: False)
+    np.testing.assert_allclose(found, encoder.encode(sentences), atol=1e-5)
+    assert not calls
+
+
+def test_gradients_and_other_precisions_keep_to_torch(calls) -> None:
+    inputs, weight = torch.randn(3, 8), torch.randn(4, 8, requires_grad=True)
+    with linear.fast_linear(torch.device("cpu")):
+        functional.linear(inputs, weight).sum().backward()
+        with torch.inference_mode():
+            assert functional.linear(inputs.double(), weight.double()).dtype == torch.float64
+            with torch.autocast("cpu", torch.bfloat16):
+                assert functional.linear(inputs, weight).dtype == torch.bfloat16
+        assert not calls
+        with torch.no_grad():
+            functional.linear(inputs, weight)
+    assert weight.grad is not None
+    assert calls == [(3, 8)]
+
+
+def test_other_processors_and_devices_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "Intel(R) Xeon(R)"})
+    assert not linear.mkl_is_slow.__wrapped__()
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "AMD EPYC 9654"})
+    assert linear.mkl_is_slow.__wrapped__()
+    assert not isinstance(linear.fast_linear(torch.device("cuda")), linear._OneDnn)
