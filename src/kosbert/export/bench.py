@@ -195,7 +195,7 @@ def _fastest_product() -> Callable[[], object]:
 
     def by_onednn() -> Tensor:
         with torch.inference_mode():
-            return onednn_linear(first, second, None)
+            return onednn_linear(first, second)
 
     ways = [by_default, by_onednn] if has_onednn() else [by_default]
     took = [[_seconds(way) for way in ways] for _ in range(9)]

@@ -95,7 +95,7 @@ class TorchEncoder(Encoder):
     def forward(self, batch: list[str]) -> NDArray[np.float32]:
         """The vectors of some of what `tokenise` gave, (batch, dim)."""
         model = self.sentence_transformer
-        with self._turn, torch.inference_mode(), fast_linear(self.device):
+        with self._turn, torch.inference_mode(), fast_linear(model, self.device):
             training = model.training
             model.eval()
             try:
