@@ -5,6 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kosbert.errors import UsageError
+from kosbert.study.conduct import publish
 from kosbert.study.efficiency import efficiency, measure
 from kosbert.study.plan import plan
 from kosbert.study.question import Study
@@ -98,6 +100,30 @@ def test_the_eight_correlations_stand_above_the_published_ones(finished, monkeyp
     assert row[1].text == hundred(own["average"]["mean"])
     assert row[2].text == hundred(own["cosine_pearson"]["mean"])
     assert [cell.text for cell in table.rows[-1][:3]] == ["SimCSE-RoBERTa-KO (sup)", "83.06", "82.67"]
+
+
+def test_a_published_report_has_no_sentence_of_the_data_and_no_path(finished, rows, tmp_path):
+    store, found, page = finished
+    sentences = [
+        text for line in (rows / "test.tsv").read_text("utf-8").splitlines()[1:] for text in line.split("\t")[:2]
+    ]
+    assert any(text in page.with_suffix(".md").read_text("utf-8") for text in sentences)
+    public = publish(page.parent, tmp_path / "public")
+    files = sorted(each.relative_to(public.parent).as_posix() for each in public.parent.rglob("*") if each.is_file())
+    figures = sorted(f"figures/{each.name}" for each in (page.parent / "figures").iterdir())
+    assert files == [*figures, "report.html", "report.md", "summary.json"]
+    for name in files:
+        text = (public.parent / name).read_text("utf-8")
+        assert not [each for each in sentences if each in text]
+        assert str(store.root) not in text
+    markdown = public.with_suffix(".md").read_text("utf-8")
+    assert found["answer"] in markdown
+    assert f"| {found['examples'][0]['pair']} | {found['examples'][0]['gold']:.1f} |" in markdown
+    assert publish(page.parent, public.parent) == public  # again, over the old one
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "file").touch()
+    with pytest.raises(UsageError, match="something else than a report"):
+        publish(page.parent, tmp_path / "else")
 
 
 def test_a_table_escapes_what_it_holds():

@@ -277,12 +277,9 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """The table and the answer of a finished study."""
-    from kosbert.study.store import Store
     from kosbert.study.summary import open_summary
 
-    folder = Store(store).find(name)
-    if not (folder / "summary.json").is_file():
-        raise UsageError(f"{folder.name} has not finished: run the same command again, it goes on where it was")
+    folder = _finished(store, name)
     found, page = open_summary(folder), folder / "report.html"
     if json:
         print_json({"report": str(page)} | found)
@@ -291,6 +288,29 @@ def show(
     else:
         out.print(found["answer"], style="bold", highlight=False, markup=False)
         out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _finished(store: Path, name: str) -> Path:
+    from kosbert.study.store import Store
+
+    folder = Store(store).find(name)
+    if not (folder / "summary.json").is_file():
+        raise UsageError(f"{folder.name} has not finished: run the same command again, it goes on where it was")
+    return folder
+
+
+@app.command()
+def publish(
+    name: Annotated[str, typer.Argument(help="A study of the store, e.g. order-real.", show_default=False)],
+    to: Annotated[Path, typer.Argument(help="A folder that is empty or holds a report.", show_default=False)],
+    store: StoreOption = STORE,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Write a finished report elsewhere, fit for others: without sentences of the data and paths of this machine."""
+    from kosbert.study.conduct import publish as write
+
+    page = write(_finished(store, name), to, data_dir)
+    out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
 
 
 @app.command()

@@ -4,6 +4,7 @@ found, page, outcome = conduct(Study.named("order"), "quick", Store(Path("studie
 print(found["answer"], page)
 """
 
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,20 @@ def conduct(
         report("writing the report", len(planned.runs), len(planned.runs))
     found, page = write_report(planned, store, outcome, data_dir)
     return found, page, outcome
+
+
+def publish(folder: Path, target: Path, data_dir: Path | None = None) -> Path:
+    """Write the report of a finished study into another folder, without the data's sentences; returns the page."""
+    before = read_json(folder / "summary.json")
+    if target.exists() and not (target / "summary.json").is_file() and any(target.iterdir()):
+        raise UsageError(f"{target} holds something else than a report: choose another folder")
+    if "sets" not in before:  # a study of speed, which shows no sentence
+        target.mkdir(parents=True, exist_ok=True)
+        for name in ("summary.json", "report.md", "report.html"):
+            shutil.copy(folder / name, target / name)
+        return target / "report.html"
+    outcome = Outcome(failed=before["failed"], not_reached=before["not_reached"])
+    return write_report(planned_again(folder, data_dir), Store(folder.parent), outcome, data_dir, public=target)[1]
 
 
 def note_study(planned: Plan, store: Store) -> None:

@@ -19,6 +19,7 @@ from kosbert.study.store import Store, StoredRun, read_json, write_json
 
 Floats = NDArray[np.float64]
 _SENTENCES, _PAIRS = 420, 90  # on the map: enough to see groups, few enough to see points
+_EACH_WAY = 5  # pairs to look at on which a row wins, and on which it loses
 
 
 def sliced(runs: Sequence[StoredRun], name: str, data_dir: Path | None) -> list[dict[str, Any]]:
@@ -50,7 +51,7 @@ def on_the_gold_scale(predictions: Floats, gold: Floats) -> Floats:
 
 
 def examples(
-    runs: Sequence[StoredRun], best: str, other: str, name: str, data_dir: Path | None, each_way: int = 5
+    runs: Sequence[StoredRun], best: str, other: str, name: str, data_dir: Path | None, *, with_texts: bool = True
 ) -> list[dict[str, Any]]:
     """The pairs on which the best row is nearer to people than another row, and those on which it is farther off."""
     pairs = read_set(name, folder=data_dir).pairs
@@ -61,14 +62,14 @@ def examples(
     }
     gain = np.abs(said[other] - gold) - np.abs(said[best] - gold)
     order = np.argsort(gain, kind="stable")
-    chosen = [("wins", number) for number in order[::-1][:each_way]] + [
-        ("loses", number) for number in order[:each_way]
+    chosen = [("wins", number) for number in order[::-1][:_EACH_WAY]] + [
+        ("loses", number) for number in order[:_EACH_WAY]
     ]
     return [
         {
             "kind": kind,
-            "sentence1": pairs[number].sentence1,
-            "sentence2": pairs[number].sentence2,
+            "pair": int(number) + 1,
+            **({"sentence1": pairs[number].sentence1, "sentence2": pairs[number].sentence2} if with_texts else {}),
             "source": pairs[number].source,
             "gold": float(gold[number]),
             "best": float(said[best][number]),

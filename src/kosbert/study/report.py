@@ -70,14 +70,19 @@ class Part:
 
 
 def write_report(
-    plan: Plan, store: Store, outcome: Outcome, data_dir: Path | None = None
+    plan: Plan, store: Store, outcome: Outcome, data_dir: Path | None = None, *, public: Path | None = None
 ) -> tuple[dict[str, Any], Path]:
-    """Write `summary.json`, `report.html`, `report.md` and the figures; returns the summary and the page."""
-    folder = store.study(plan.name)
+    """Write `summary.json`, `report.html`, `report.md` and the figures; returns the summary and the page.
+
+    They go beside the runs, or into the folder `public`, then without sentences of the data and paths of the machine.
+    """
+    folder = public or store.study(plan.name)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for old in (folder / "figures").glob("*.svg"):
         old.unlink()
     found = summarise(plan, store, outcome)
+    if public:
+        found["lineage"] = found["lineage"] | {"command": found["command"]}
     stored = [stored_run(store.run(plan.name, run.name), run.identity) for run in plan.runs]
     runs = [run for run in stored if run]
     parts = [_scores(found, folder / "figures")]
@@ -85,7 +90,7 @@ def write_report(
         parts.append(_verdicts(found))
         parts.append(_measures(found))
         parts += _curves(runs, found, folder / "figures")
-        parts += _evidence(plan, runs, found, store, folder / "figures", data_dir)
+        parts += _evidence(plan, runs, found, store, folder / "figures", data_dir, with_texts=not public)
     parts.append(_costs(found))
     found["facts"] = _facts(found)
     write_json(folder / "summary.json", found)
@@ -175,8 +180,9 @@ def _curves(runs: Sequence[StoredRun], found: dict[str, Any], folder: Path) -> l
 
 
 def _evidence(
-    plan: Plan, runs: Sequence[StoredRun], found: dict[str, Any], store: Store, folder: Path, data_dir: Path | None
-) -> list[Part]:
+    plan: Plan, runs: Sequence[StoredRun], found: dict[str, Any], store: Store, folder: Path, data_dir: Path | None,
+    with_texts: bool,
+) -> list[Part]:  # fmt: skip
     order = standings(found)
     if not order:
         return []
@@ -192,11 +198,12 @@ def _evidence(
     parts = [by_slice]
     if len(order) > 1:
         test = next(each for each in found["sets"] if each["role"] == "test")
-        found["examples"] = examples(runs, order[0], order[1], test["name"], data_dir)
+        found["examples"] = examples(runs, order[0], order[1], test["name"], data_dir, with_texts=with_texts)
         looked = Part(
             f"Where {order[0]} wins and loses",
             f"Ten pairs of {test['name']}, against the next row, {order[1]}. What a row says is its rank in the units "
-            "of the human scores, mean over seeds: the pair that it ranks k-th gets the k-th human score.",
+            "of the human scores, mean over seeds: the pair that it ranks k-th gets the k-th human score."
+            + ("" if with_texts else " A pair is named by its place in the set: the sentences are not ours."),
         )
         looked.table(example_table(found["examples"], order[0], order[1]))
         parts.append(looked)

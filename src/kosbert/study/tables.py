@@ -194,14 +194,16 @@ def slice_table(entries: Sequence[Mapping[str, Any]], rows: Sequence[str]) -> Ta
 def example_table(entries: Sequence[Mapping[str, Any]], best: str, other: str) -> Table:
     """Pairs to look at, with what people, the best row and the other one say."""
     lines: list[list[Cell]] = []
+    shown = [name for name in ("sentence1", "sentence2") if name in entries[0]] or ["pair"] if entries else []
     titles = {"wins": f"{best} is nearer to people than {other}", "loses": f"{best} is farther off than {other}"}
     for kind, group in groupby(entries, key=lambda each: each["kind"]):
         lines.append([Cell(titles[kind])])
         for each in group:
             scores = [Cell(f"{each[name]:.1f}") for name in ("gold", "best", "other")]
-            texts = [Cell(each[name], kind="text") for name in ("sentence1", "sentence2")]
+            texts = [Cell(str(each[name]), kind="text") for name in shown]
             lines.append([*texts, *scores, Cell(each["source"] or "–", kind="dim")])
-    return Table(["sentence 1", "sentence 2", "people", best, other, "source"], lines)
+    heads = [name.replace("sentence", "sentence ") for name in shown]
+    return Table([*heads, "people", best, other, "source"], lines)
 
 
 def cost_table(found: Mapping[str, Any]) -> Table:
