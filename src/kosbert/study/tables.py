@@ -42,11 +42,12 @@ class Table:
         return f'<div class="scroll" tabindex="0">{table}</div>'
 
     def markdown(self) -> str:
-        """With pipes; a marked row is bold."""
+        """With pipes; a marked row and the best of a line are bold."""
         lines = ["| " + " | ".join(map(_plain, self.heads)) + " |"]
         lines.append("|" + "---|" * len(self.heads))
         for number, row in enumerate(self.rows):
             cells = [_plain(f"{cell.text} {cell.small}".strip()) for cell in row]
+            cells = [f"**{text}**" if cell.kind == "top" else text for cell, text in zip(row, cells, strict=True)]
             cells += [""] * (len(self.heads) - len(cells))
             if number in self.marked or len(row) == 1:
                 cells[0] = f"**{cells[0]}**"
