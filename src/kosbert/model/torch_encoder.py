@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
-from kosbert.model.linear import fast_linear
+from kosbert.model.linear import fast_linear, mkl_is_slow
 from kosbert.model.packing import is_packed
 from kosbert.model.quiet import quiet_transformers
 
@@ -60,7 +60,8 @@ class TorchEncoder(Encoder):
     @property
     def _shape(self) -> str:
         size = sum(each.numel() for each in self.sentence_transformer.parameters())
-        return f"torch, {size} parameters, {self.device}, {'padded' if self._pads else 'packed'}"
+        library = "oneDNN" if mkl_is_slow() else "torch"
+        return f"{library}, {size} parameters, {self.device}, {'padded' if self._pads else 'packed'}"
 
     @property
     def _usual_budget(self) -> int:
