@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
-
-from kosbert.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +45,8 @@ def file(tmp_path: Path, tiny_bert: Path) -> Path:
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """A function that calls `kosbert study` and returns its exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["kosbert", "study", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        return code, *capsys.readouterr()
-
-    return run
+def call(kosbert):
+    return partial(kosbert, "study")
 
 
 def test_from_the_plan_to_the_report_and_back(call, file):

@@ -1,13 +1,11 @@
 """`kosbert train`: what it prints, where, and with which exit code."""
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-
-from kosbert.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -36,20 +34,8 @@ stages: [{{name: sts, data: sts, objective: cosine, epochs: 1}}]
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """A function that calls `kosbert train` and returns its exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["kosbert", "train", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        return code, *capsys.readouterr()
-
-    return run
+def call(kosbert):
+    return partial(kosbert, "train")
 
 
 def test_a_table(call, recipe):

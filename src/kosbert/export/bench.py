@@ -39,7 +39,8 @@ from kosbert.study.efficiency import measure
 
 Way = Callable[[list[str]], NDArray[np.float32]]
 FIRST = "sentence-transformers, as it comes"
-_LATENCIES = 200
+_WARM, _LATENCIES = 20, 200  # calls with one sentence: not counted, and counted
+_PATIENCE = 20.0  # seconds after which fewer will do
 _BATCHES = (8, 16, 32, 64, 128)
 _SIDE = 1536  # of a matrix product that runs at full speed
 
@@ -162,12 +163,12 @@ def _seconds(run: Callable[[], object]) -> float:
 def _latency(encoder: Encoder | None, way: Way, texts: list[str]) -> tuple[float, float]:
     """Milliseconds for one short sentence, warm: the median, and what one in a hundred exceeds."""
     short = sorted(texts, key=len)[len(texts) // 4]
-    took = []
-    for _ in range(_LATENCIES + 20):
+    took: list[float] = []
+    while len(took) < _WARM + _LATENCIES and (sum(took) < 1000 * _PATIENCE or len(took) < 2 * _WARM):
         started = time.perf_counter()
         encoder.encode(short) if encoder else way([short])
         took.append(1000 * (time.perf_counter() - started))
-    return float(np.quantile(took[20:], 0.5)), float(np.quantile(took[20:], 0.99))
+    return float(np.quantile(took[_WARM:], 0.5)), float(np.quantile(took[_WARM:], 0.99))
 
 
 def _operations(encoder: TorchEncoder, lengths: NDArray[np.integer[Any]]) -> float:
