@@ -121,15 +121,8 @@ def load_again(encoder: TorchEncoder) -> TorchEncoder:
 
 
 def _in_batches(encoder: TorchEncoder, texts: list[str]) -> None:
-    model = encoder.sentence_transformer
-    with torch.inference_mode():
-        for start in range(0, len(texts), BATCH):
-            features = model.preprocess(texts[start : start + BATCH])
-            features = {
-                key: value.to(model.device) if isinstance(value, torch.Tensor) else value
-                for key, value in features.items()
-            }
-            model(features)["sentence_embedding"].cpu()
+    for start in range(0, len(texts), BATCH):
+        encoder.forward(texts[start : start + BATCH])
 
 
 def efficiency(
