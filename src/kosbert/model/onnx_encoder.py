@@ -45,7 +45,7 @@ class OnnxEncoder(Encoder):
         try:
             self._dim = int(self.card["export"]["dim"])
             self._most = int(self.card["export"]["max_length"])
-            self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+            self._tokenizer = Tokenizer.from_str((directory / "tokenizer.json").read_text(encoding="utf-8"))
             self._session = onnxruntime.InferenceSession(
                 str(directory / "model.onnx"), options, providers=["CPUExecutionProvider"]
             )
