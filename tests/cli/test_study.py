@@ -73,6 +73,13 @@ def test_from_the_plan_to_the_report_and_back(call, file):
     assert found["answer"].split()[0] in call("list")[1]
     assert found["answer"][:20] in call("show", "tiny-quick")[1]
 
+    code, out, _ = call("publish", "tiny-quick", "public")
+    assert (code, out.strip().replace("\\", "/")) == (0, "Report: public/report.html")
+    page = Path("public/report.md").read_text(encoding="utf-8")
+    assert "Spearman on sts.tsv, 24 pairs" in page
+    assert "눈이 온다" not in page
+    assert str(Path.cwd()) not in page
+
     code, out, _ = call("rerun", "tiny", "02-sts-seed-2", "--json")
     assert (code, json.loads(out)["equal"]) == (0, True)
     code, out, _ = call("run", file, "--dry-run")
@@ -96,6 +103,7 @@ def test_from_the_plan_to_the_report_and_back(call, file):
         (["order", "--seeds", "0"], 2, "seeds"),
         (["efficiency", "--preset", "huge"], 2, "has no preset 'huge': choose quick, real, paper"),
         (["rerun", "tiny", "x"], 2, "there is no study 'tiny'"),
+        (["publish", "tiny", "public"], 2, "there is no study 'tiny'"),
     ],
 )
 def test_mistakes_are_one_sentence(call, arguments, code, message):

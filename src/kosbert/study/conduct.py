@@ -6,6 +6,7 @@ print(found["answer"], page)
 
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,17 +46,42 @@ def conduct(
 
 
 def publish(folder: Path, target: Path, data_dir: Path | None = None) -> Path:
-    """Write the report of a finished study into another folder, without the data's sentences; returns the page."""
+    """Write the report of a finished study into another folder, fit for others; returns the page.
+
+    Sentences of the data are left out, and of a file or folder of this machine only its name is told.
+    """
     before = read_json(folder / "summary.json")
     if target.exists() and not (target / "summary.json").is_file() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else than a report: choose another folder")
-    if "sets" not in before:  # a study of speed, which shows no sentence
+    if "sets" not in before:  # a study of speed, which shows no sentence and no path
         target.mkdir(parents=True, exist_ok=True)
         for name in ("summary.json", "report.md", "report.html"):
             shutil.copy(folder / name, target / name)
         return target / "report.html"
     outcome = Outcome(failed=before["failed"], not_reached=before["not_reached"])
-    return write_report(planned_again(folder, data_dir), Store(folder.parent), outcome, data_dir, public=target)[1]
+    planned = planned_again(folder, data_dir)
+    page = write_report(planned, Store(folder.parent), outcome, data_dir, public=target)[1]
+    asked = [planned.instead, planned.study.presets[planned.preset].model_dump(mode="json")]
+    _name_paths({Path(text) for text in _texts(asked) if Path(text).is_absolute()}, target)
+    return page
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text within dictionaries and lists."""
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _name_paths(paths: Iterable[Path], folder: Path) -> None:
+    """In every file of a report, what stands for a path becomes its last part."""
+    for file in (each for each in folder.rglob("*") if each.is_file()):
+        text = file.read_text(encoding="utf-8")
+        for path in sorted(paths, key=lambda each: -len(str(each))):  # a folder after what it holds
+            text = text.replace(str(path), path.name)
+        file.write_text(text, encoding="utf-8")
 
 
 def note_study(planned: Plan, store: Store) -> None:

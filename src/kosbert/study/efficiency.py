@@ -154,14 +154,33 @@ def efficiency(
     if encoder.device.type != "cpu":
         ways |= ways_of(load_torch(name, device="cpu"), ())
     speeds = measure(ways, texts, rounds or size.rounds, report)
-    found = _found(preset, size, name, texts, speeds, bool(exported))
+    command = _command(preset, model, exported, rounds)
+    found = _found(preset, command, _named(name), texts, speeds, bool(exported))
     folder = store.study(f"efficiency-{preset}")
     write_json(folder / "study.json", {"study": "efficiency", "preset": preset, "runs": []})
     write_json(folder / "summary.json", found)
     return found, write_pages(found, _parts(found, speeds), folder)
 
 
-def _found(preset: str, size: Size, name: str, texts: list[str], speeds: list[Speed], exported: bool) -> dict[str, Any]:
+def _named(model: str) -> str:
+    """A model as a reader elsewhere may know it: its folder's name, without the path to it."""
+    return Path(model).name if Path(model).is_dir() else model
+
+
+def _command(preset: str, model: str, exported: Sequence[Path], rounds: int | None) -> str:
+    """What was asked, whole and without paths of this machine: the report may be published."""
+    words = [COMMAND, f"--preset {preset}", *(f"--onnx {path.name}" for path in exported)]
+    if model:
+        words.append(f"--model {_named(model)}")
+    if rounds:
+        words.append(f"--rounds {rounds}")
+    return " ".join(words)
+
+
+def _found(
+    preset: str, command: str, name: str, texts: list[str], speeds: list[Speed], exported: bool
+) -> dict[str, Any]:
+    size = PRESETS[preset]
     rows: list[dict[str, Any]] = []
     for each in speeds:
         speed, ratio, low, high = each.middle()
@@ -184,10 +203,10 @@ def _found(preset: str, size: Size, name: str, texts: list[str], speeds: list[Sp
     ]
     return {
         "study": "efficiency", "preset": preset, "question": QUESTION, "answer": answer, "about": "",
-        "preset_about": size.about, "sample": size.on.startswith("sample"), "command": f"{COMMAND} --preset {preset}",
+        "preset_about": size.about, "sample": size.on.startswith("sample"), "command": command,
         "facts": [["model", name], ["sentences", f"{len(texts):,} of {size.on}"],
                   ["rounds", str(len(speeds[0].ratios))]],
-        "rows": rows, "not_measured": missing, "lineage": lineage(),
+        "rows": rows, "not_measured": missing, "lineage": lineage() | {"command": command},
     }  # fmt: skip
 
 
