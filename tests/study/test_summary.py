@@ -41,6 +41,14 @@ def test_a_tie_that_does_not_carry_over():
     assert answer(data).endswith("; a is ahead of c.")
 
 
+def test_a_large_difference_that_is_not_settled_is_not_called_a_tie():
+    text = answer(found({"a": 0.763, "b": 0.636}, {("a", "b"): "tie"}, seeds=3))
+    assert (
+        text
+        == "a (76.3) and b (63.6) are not told apart (Spearman on korsts-test, 1,379 pairs, 3 seeds: too few to tell)."
+    )
+
+
 def test_all_the_same_and_nothing_at_all():
     assert answer(found({"a": 0.8, "b": 0.8}, {("a", "b"): "tie"})).startswith("a (80.0) and b (80.0) are a tie")
     assert answer(found({"a": 0.8}, {})).startswith("a reaches 80.0")

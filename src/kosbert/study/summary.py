@@ -18,6 +18,8 @@ from kosbert.study.plan import Plan
 from kosbert.study.store import Store, StoredRun, stored_run
 from kosbert.study.work import Outcome, stage_cost
 
+FAR = 3.0  # points; rows that differ by more and are not settled are no tie to a reader, but an open question
+
 
 def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
     """Everything that the report shows, but for the figures."""
@@ -202,7 +204,8 @@ def answer(found: Mapping[str, Any]) -> str:
         text = f"{best[0]} with {means[best[0]]:.1f}, ahead of every other row, {runner_up} ({where})"
     else:
         named = _listed([f"{row} ({means[row]:.1f})" for row in best])
-        text = f"{named} are a tie ({where})"
+        close = means[best[0]] - means[best[-1]] < FAR
+        text = f"{named} are a tie ({where})" if close else f"{named} are not told apart ({where}: too few to tell)"
         text += (
             f", {'both' if len(best) == 2 else 'all'} ahead of {_listed(rest)}"
             if rest and _all_ahead(test, best, rest)
