@@ -50,8 +50,8 @@ builtin: setup  ## train the built-in models anew: the corpus, a teacher, three 
 bench: setup  ## run the benchmarks (minutes)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-clean:  ## remove what the commands above made
-	rm -rf .venv build dist studies .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean:  ## remove what the commands above made, but for studies and runs
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help setup study test lint builtin bench clean

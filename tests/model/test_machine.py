@@ -1,6 +1,7 @@
 """Threads and batches fit the machine, and what was measured is remembered."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_the_limit_of_a_container(files, limit, tmp_path):
 
 def test_the_fastest_budget_is_remembered(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(machine.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def run(budget):
         now[0] += 0.001 * budget + (0.5 if budget != 512 else 0.1)

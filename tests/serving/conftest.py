@@ -1,9 +1,6 @@
 """A tiny exported model, a server around it on a real socket, and the same as a process of its own."""
 
-import asyncio
 import contextlib
-import gc
-import io
 import os
 import signal
 import socket
@@ -11,8 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,18 +44,6 @@ def index_directory(model_directory: Path, tmp_path_factory: pytest.TempPathFact
     return index.save(tmp_path_factory.mktemp("served") / "index")
 
 
-def _where_it_stands() -> str:
-    """What every thread does, and every task of a running loop."""
-    told = io.StringIO()
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    for ident, frame in sys._current_frames().items():
-        print(f"thread {names.get(ident, ident)}:", "".join(traceback.format_stack(frame)[-4:]), sep="\n", file=told)
-    for loop in [each for each in gc.get_objects() if isinstance(each, asyncio.AbstractEventLoop)]:
-        for task in asyncio.all_tasks(loop):
-            task.print_stack(file=told)
-    return told.getvalue()
-
-
 @contextlib.contextmanager
 def _running(settings) -> Iterator[str]:
     """Serve in a thread of this process, on a port that was free, and give the address."""
@@ -89,8 +72,7 @@ def _running(settings) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(timeout=60)
-        if thread.is_alive():  # test_process.py judges how a server ends; here it is told what this one waits for
-            warnings.warn(f"a server did not end within a minute:\n{_where_it_stands()}", stacklevel=1)
+        assert not thread.is_alive()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import copy
 import json
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ def test_without_dev_the_last_weights_are_saved(document, tmp_path):
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that a step, a dev score and nothing else puts forward."""
-    now = [1000.0]
+    now = [1e7]  # far ahead of any machine
     gradients, score = loop._gradients, run._Run._dev_score
 
     def slow(*arguments):
@@ -126,7 +126,8 @@ def clock(monkeypatch):
         now[0] += 50.0
         return score(self)
 
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for module in (loop, run):  # not the clock of the process: servers of other tests live by that
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(loop, "_gradients", slow)
     monkeypatch.setattr(run._Run, "_dev_score", slow_score)
 
@@ -251,7 +252,7 @@ def test_several_sources_with_their_own_objective_and_weight(document, tmp_path)
     ("native", "precision", "half"), [(True, "auto", True), (True, "float32", False), (False, "auto", False)]
 )
 def test_half_precision_where_the_processor_has_it(one_stage, monkeypatch, tmp_path, native, precision, half):
-    monkeypatch.setattr(loop, "_fast_bfloat16", lambda: native)
+    monkeypatch.setattr(loop, "fast_bfloat16", lambda: native)
     seen = []
     plain = CosineRegression.loss_of
 
@@ -274,7 +275,7 @@ def test_half_precision_learns_the_same(one_stage, monkeypatch, tmp_path):
     """Bit for bit it is another model, but no worse one: the losses stay together."""
     losses = []
     for native in (False, True):
-        monkeypatch.setattr(loop, "_fast_bfloat16", lambda native=native: native)
+        monkeypatch.setattr(loop, "fast_bfloat16", lambda native=native: native)
         train(one_stage(20, train={"evaluate": 0}), tmp_path / str(native))
         points = json.loads((tmp_path / str(native) / "curves.json").read_text("utf-8"))["only"]
         losses.append([point["loss"] for point in points if "loss" in point])

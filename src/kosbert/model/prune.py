@@ -18,15 +18,18 @@ from kosbert.model.torch_loading import change_pooling, load_torch
 def fewer_layers(
     name: str | Path, layers: int, *, pooling: str | None = None, max_length: int | None = None
 ) -> TorchEncoder:
-    """The model of that name with only some of its layers, ready to be trained; arguments are those of `load`."""
+    """The model of that name with only some of its layers, ready to be trained; arguments are those of `load`.
+
+    Without any layer it is the average of its word vectors, each with its place.
+    """
     encoder = load_torch(name, pooling=pooling, max_length=max_length)
     model = encoder.sentence_transformer
     backbone = getattr(model[0], "model", None)
     every = getattr(getattr(backbone, "encoder", None), "layer", None)  # BERT, RoBERTa, ELECTRA
     if backbone is None or not isinstance(every, nn.ModuleList):
         raise UsageError(f"{name} has no layers that can be left out: give a BERT, RoBERTa or ELECTRA model")
-    if not 1 <= layers <= len(every):
-        raise UsageError(f"{name} has {len(every)} layers: give from 1 to {len(every)} for layers, not {layers}")
+    if not 0 <= layers <= len(every):
+        raise UsageError(f"{name} has {len(every)} layers: give from 0 to {len(every)} for layers, not {layers}")
     backbone.encoder.layer = nn.ModuleList(every[number] for number in kept(len(every), layers))
     backbone.config.num_hidden_layers = layers
     if any(isinstance(module, WeightedLayerPooling) for module in model):

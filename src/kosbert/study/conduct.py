@@ -35,13 +35,14 @@ def conduct(
     """Do what is not done yet and write the report; the arguments are those of `plan` and `carry_out`."""
     planned = plan(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
     note_study(planned, store)
-    outcome = carry_out(
-        planned, store, jobs=jobs, time_budget=time_budget, data_dir=data_dir, checkpoint_every=checkpoint_every,
-        report=report,
-    )  # fmt: skip
-    if report:
-        report("writing the report", len(planned.runs), len(planned.runs))
-    found, page = write_report(planned, store, outcome, data_dir)
+    with store.alone():
+        outcome = carry_out(
+            planned, store, jobs=jobs, time_budget=time_budget, data_dir=data_dir, checkpoint_every=checkpoint_every,
+            report=report,
+        )  # fmt: skip
+        if report:
+            report("writing the report", len(planned.runs), len(planned.runs))
+        found, page = write_report(planned, store, outcome, data_dir)
     return found, page, outcome
 
 
@@ -102,6 +103,8 @@ def note_study(planned: Plan, store: Store) -> None:
 def planned_again(folder: Path, data_dir: Path | None) -> Plan:
     """The plan of a study in the store."""
     content = read_json(folder / "study.json")
+    if content["study"] == "efficiency":
+        raise UsageError(f"{folder.name} has no runs to train again: measure anew with kosbert study efficiency")
     study = Study.model_validate(content["study"])
     backbone = content.get("backbone", "")  # stores of before it could be named have none
     return plan(study, content["preset"], seeds=content["seeds"], backbone=backbone, data_dir=data_dir)

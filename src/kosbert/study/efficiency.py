@@ -108,7 +108,8 @@ def ways_of(encoder: TorchEncoder, exported: Sequence[Path]) -> dict[str, Way]:
     for directory in exported:
         model: Encoder = load(directory, backend="onnx")
         kind = "int8" if model.card["export"]["int8"] else "float32"
-        ways[f"ONNX {kind}, {directory.name}"] = model.encode
+        name = f"ONNX {kind}"
+        ways[f"{name}, {directory.name}" if name in ways else name] = model.encode
     return ways
 
 
@@ -185,15 +186,7 @@ def _found(
     for each in speeds:
         speed, ratio, low, high = each.middle()
         rows.append({"way": each.name, "sentences_per_second": speed, "ratio": ratio, "low": low, "high": high})
-    best = max(rows, key=lambda row: row["sentences_per_second"])
-    sure = best["low"] > 1
-    first = rows[0]["way"]
-    answer = (
-        f"{best['way']} reads {best['sentences_per_second']:,.0f} sentences a second, {best['ratio']:.2f} times as "
-        f"many as {first} ({best['low']:.2f} to {best['high']:.2f} over {len(speeds[0].ratios)} rounds)."
-        if sure and best["way"] != first
-        else f"Nothing is faster than {first} in every round: {rows[0]['sentences_per_second']:,.0f} a second."
-    )
+    answer = _answer(rows, speeds)
     missing = [] if exported else [{"what": "ONNX float32 and int8: export the model first, then give the folders.",
                                     "command": f"kosbert export MODEL --int8, then {COMMAND} --onnx DIR"}]  # fmt: skip
     if not torch.cuda.is_available():
@@ -208,6 +201,22 @@ def _found(
                   ["rounds", str(len(speeds[0].ratios))]],
         "rows": rows, "not_measured": missing, "lineage": lineage() | {"command": command},
     }  # fmt: skip
+
+
+def _answer(rows: list[dict[str, Any]], speeds: list[Speed]) -> str:
+    """The fastest way in one sentence, with those that were not slower in every round."""
+    best = max(rows, key=lambda row: row["sentences_per_second"])
+    first, rounds = rows[0]["way"], len(speeds[0].ratios)
+    if best["low"] <= 1:
+        return f"Nothing is faster than {first} in every round: {rows[0]['sentences_per_second']:,.0f} a second."
+    own = next(each.ratios for each in speeds if each.name == best["way"])
+    level = [each.name for each in speeds
+             if each.name != best["way"] and any(a >= b for a, b in zip(each.ratios, own, strict=True))]  # fmt: skip
+    return (
+        f"{best['way']} reads {best['sentences_per_second']:,.0f} sentences a second, {best['ratio']:.2f} times as "
+        f"many as {first} ({best['low']:.2f} to {best['high']:.2f} over {rounds} rounds)"
+        + (f"; in some rounds {' and '.join(level)} {'was' if len(level) == 1 else 'were'} as fast." if level else ".")
+    )
 
 
 def _parts(found: dict[str, Any], speeds: list[Speed]) -> list[Part]:

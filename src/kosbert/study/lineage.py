@@ -17,6 +17,8 @@ def lineage() -> dict[str, Any]:
     """Versions of everything that computes, a checksum of our own code, and the machine without its name."""
     import torch
 
+    from kosbert.training.loop import fast_bfloat16
+
     return {
         "kosbert": {"version": version("kosbert"), "sha256": _code()},
         "python": platform.python_version(),
@@ -26,6 +28,7 @@ def lineage() -> dict[str, Any]:
             "architecture": platform.machine(),
             "processors": os.cpu_count(),
             "threads": torch.get_num_threads(),
+            "trains_in": "bfloat16" if fast_bfloat16() else "float32",
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         },
         "command": "kosbert " + " ".join(sys.argv[1:]) if Path(sys.argv[0]).stem in ("kosbert", "__main__") else "",

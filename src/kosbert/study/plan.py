@@ -57,8 +57,13 @@ class Run:
     dev: tuple[str, ...]
     test: tuple[str, ...]
     probe: Probe | None
+    sets: dict[str, Fingerprint] = field(repr=False)
     identity: str
     """Hash of all that decides its scores; a stored run with another one is done again."""
+
+    def data(self) -> dict[str, Fingerprint]:
+        """Every set of rows that it learns from, is chosen on or is scored on, with its checksum."""
+        return {name: each for stage in self.stages for name, each in stage.data.items()} | self.sets
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ def _run(study: Study, preset: Preset, row: Row, seed: int, name: str, backbone:
     identity = _digest([made_by, vectors, sets, probe.model_dump() if probe else None])
     return Run(
         name, row.name, seed, as_it_is, tuple(chain), encoder, cross_encoder, vectors, tuple(preset.dev),
-        tuple(preset.test), probe, identity,
+        tuple(preset.test), probe, sets, identity,
     )  # fmt: skip
 
 

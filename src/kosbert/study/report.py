@@ -31,7 +31,8 @@ METHOD = (
     "is chosen on dev. Mean ± standard deviation are over seeds. The 95% intervals and the verdicts count both sources "
     "of luck: the seeds, and the sample of test pairs (bootstrap of 1,000 resamples, the same pairs for all rows), "
     "joined by Student’s t after Welch and Satterthwaite. Rows are matched by seed. For every two rows of a table the "
-    "p-values are corrected by Holm; what stays at 0.05 or above is a tie, however large the difference looks."
+    "p-values are corrected by Holm; what stays at 0.05 or above is a tie, however large the difference looks (from 3 "
+    "points on the answer says that rows are not told apart)."
 )
 ONE_SEED = "With one seed the verdicts are about these very models: another seed may order them otherwise."
 
@@ -110,9 +111,12 @@ def _scores(found: dict[str, Any], folder: Path) -> Part:
     part = Part("The table", "×100. The row that leads on the first test set is marked. " + dev_note(found))
     part.table(main_table(found))
     for source, each in found["published"].get("sources", {}).items():
+        caveats = each["caveats"]
+        several = (f"{', '.join(rows)}: {caveat}" for caveat, rows in caveats.items())
+        told = " ".join(several if len(caveats) > 1 else caveats)
         part.note(
-            f"Published: {source}. {each['caveat']} Another backbone and other data than here: compare the order of "
-            "the rows, not the numbers."
+            f"Published: {source}. {told} Another backbone and other data than here: compare the order of the rows, "
+            "not the numbers."
         )
     drawn = []
     for number, test in enumerate(each for each in found["sets"] if each["role"] == "test"):
@@ -234,8 +238,8 @@ def _costs(found: dict[str, Any]) -> Part:
     distinct, chains = found["stages"]["distinct"], found["stages"]["in_chains"]
     part = Part(
         "What it cost",
-        f"Time of training steps on {where}, without scoring. Rows that begin alike share stages: {distinct} "
-        f"were trained for {chains} places in the chains.",
+        f"Time of training steps on {where}, without scoring. Rows that begin alike share stages: {distinct} fill the "
+        f"{chains} places in the chains, each trained once, here or by another study of the same store.",
     )
     part.table(cost_table(found))
     return part
@@ -258,8 +262,10 @@ def _missing(found: dict[str, Any]) -> Part:
 
 def _method(found: dict[str, Any], method: str) -> Part:
     part = Part("How it was measured", method)
-    lineage = json.dumps(found["lineage"], ensure_ascii=False, indent=2)
-    part.html.append(f"<details><summary>Code, libraries, machine</summary><pre>{escape(lineage)}</pre></details>")
+    lineage = json.dumps(found["lineage"] | {"data": found.get("data", {})}, ensure_ascii=False, indent=2)
+    part.html.append(
+        f"<details><summary>Code, libraries, machine, data</summary><pre>{escape(lineage)}</pre></details>"
+    )
     part.markdown += ["```json", lineage, "```", ""]
     return part
 

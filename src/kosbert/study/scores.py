@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,14 @@ def score_run(run: Run, study: str, store: Store, data_dir: Path | None) -> None
     sets = {name: read_set(name, folder=data_dir).pairs for name in dict.fromkeys((*run.dev, *run.test))}
     scores: dict[str, Any] = {}
     predicted: Predicted = {}
+    cost: dict[str, Any] = {}  # stages know their own
     if run.cross_encoder:
+        start = time.monotonic()
         for name, values in _cross_encoder(run, sets, data_dir).items():
             gold = gold_scores(sets[name])
             predicted[name] = gold, values
             scores[name] = {"cosine_pearson": pearson(values, gold), "cosine_spearman": spearman(values, gold)}
+        cost = {"seconds": time.monotonic() - start, "steps": None}
     else:
         encoder = encoder_of(run, store, data_dir)
         if "pca" in run.vectors:
@@ -71,7 +75,8 @@ def score_run(run: Run, study: str, store: Store, data_dir: Path | None) -> None
         "model": str(model_of(run, store)),
         "stages": [{"label": each.label, "hash": each.key, "start": each.start} for each in run.stages],
         "recipes": [each.recipe.model_dump(mode="json") for each in run.stages],
-        "data": {name: each for stage in run.stages for name, each in stage.data.items()},
+        "data": run.data(),
+        "cost": cost,
         "lineage": lineage(),
     }
     curves = [

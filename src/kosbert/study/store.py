@@ -1,6 +1,7 @@
 """The store: plain files in folders that explain themselves, shared by all studies that are given the same one.
 
 STORE/stages/HASH/            recipe.json  curves.json  model/  stage.json (hashes of data, lineage, cost)
+STORE/backbones/NAME/         copies of backbones with another dropout
 STORE/STUDY-PRESET/           study.json  summary.json  report.html  report.md  figures/
 STORE/STUDY-PRESET/runs/RUN/  run.json (stages, lineage)  curves.json  scores.json  predictions/SET.tsv
 
@@ -18,6 +19,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError, nearest
@@ -28,6 +30,18 @@ class Store:
     """A folder of studies."""
 
     root: Path
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else works here meanwhile: two studies would train the same stage into the same folder."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.root / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"another study works in {self.root}: wait for it, or choose another --store") from None
+        with lock:
+            yield
 
     def stage(self, key: str) -> Path:
         """The folder of a stage."""

@@ -15,6 +15,7 @@ from kosbert.evaluation.anchors import anchors
 from kosbert.evaluation.statistics import over_seeds
 from kosbert.study.certainty import Comparison, Resampled
 from kosbert.study.plan import Plan
+from kosbert.study.question import shipped
 from kosbert.study.store import Store, StoredRun, stored_run
 from kosbert.study.work import Outcome, stage_cost
 
@@ -66,6 +67,7 @@ def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
         "failed_rows": sorted({run.row for run in plan.runs if run.name in outcome.failed}),
         "not_reached": outcome.not_reached,
         "not_measured": _not_measured(plan),
+        "data": {name: each for run in plan.runs for name, each in run.data().items()},
         "lineage": runs[0].record["lineage"] if runs else {},
     }
     return found | {"answer": answer(found)}
@@ -75,7 +77,13 @@ def command(plan: Plan) -> str:
     """The command that makes this study."""
     seeds = "" if plan.seeds == plan.settings.seeds else f" --seeds {plan.seeds}"
     backbone = f" --backbone {plan.instead}" if plan.instead else ""
-    return f"kosbert study {plan.study.name} --preset {plan.preset}{backbone}{seeds}"
+    return f"{_spoken(plan)} --preset {plan.preset}{backbone}{seeds}"
+
+
+def _spoken(plan: Plan) -> str:
+    """How a study is called: those that come with the package by name, others by their file."""
+    name = plan.study.name
+    return f"kosbert study {name}" if name in shipped() else f"kosbert study run {name}.yaml"
 
 
 def _backbone(backbone: Any) -> str:
@@ -116,12 +124,14 @@ def _published(plan: Plan) -> dict[str, Any]:
     if not plan.study.published:
         return {}
     rows: dict[str, dict[str, float]] = {}
-    sources = {}
+    sources: dict[str, Any] = {}
     for each in anchors(plan.study.published):
         for row in plan.rows:
             if row.published and each.model == row.published:
                 rows.setdefault(row.name, {})[each.measure] = each.value
-                sources[each.source] = {"table": each.table, "address": each.address, "caveat": each.caveat}
+                source = sources.setdefault(each.source, {"address": each.address, "caveats": {}})
+                about = source["caveats"].setdefault(each.caveat, [])
+                about += [] if row.name in about else [row.name]
     return {"set": plan.study.published, "rows": rows, "sources": sources} if rows else {}
 
 
@@ -144,10 +154,13 @@ def _costs(plan: Plan, store: Store) -> list[dict[str, Any]]:
         row = found.setdefault(run.row, {"row": run.row, "chain": [], "seconds": [], "own": 0.0, "steps": None})
         row["chain"] = [stage.label for stage in run.stages]
         costs = {stage.key: stage_cost(stage.key, store) for stage in run.stages}
+        if run.cross_encoder:
+            stored = stored_run(store.run(plan.name, run.name), run.identity)
+            row["chain"], costs = ["cross-encoder"], {run.name: stored.record.get("cost", {}) if stored else {}}
         seconds: list[float] = [cost["seconds"] for cost in costs.values() if cost.get("seconds") is not None]
         if costs and len(seconds) == len(costs):
             row["seconds"].append(sum(seconds))
-            row["steps"] = sum(cost["steps"] for cost in costs.values())
+            row["steps"] = sum(cost["steps"] for cost in costs.values() if cost["steps"]) or None
         for key, cost in costs.items():
             if key not in counted and cost.get("seconds"):
                 counted.add(key)
@@ -160,7 +173,7 @@ def _costs(plan: Plan, store: Store) -> list[dict[str, Any]]:
 def _not_measured(plan: Plan) -> list[dict[str, str]]:
     """The other presets, each with the command that would measure it."""
     return [each.model_dump() for each in plan.study.not_measured] + [
-        {"what": preset.about, "command": f"kosbert study {plan.study.name} --preset {name}"}
+        {"what": preset.about, "command": f"{_spoken(plan)} --preset {name}"}
         for name, preset in plan.study.presets.items()
         if name != plan.preset
     ]

@@ -78,10 +78,11 @@ def as_trained(stage: PlannedStage, store: Store) -> Recipe:
 
 def _with_dropout(name: str, dropout: float, store: Store) -> Path:
     """A copy of a backbone that drops: SimCSE has no other noise, and the built-in backbone was distilled without."""
+    from kosbert.model.identity import checksum_of
     from kosbert.model.loading import find_model
 
     source = find_model(name)
-    target = store.root / "backbones" / f"{source.name}-dropout-{dropout:g}"
+    target = store.root / "backbones" / f"{source.name}-{checksum_of(source)[:12]}-dropout-{dropout:g}"
     if not target.is_dir():
         with whole_folder(target) as folder:
             shutil.copytree(source, folder, dirs_exist_ok=True)

@@ -218,12 +218,12 @@ def _precision(settings: Settings, device: torch.device) -> Any:
     """Matrix products in bfloat16 where the hardware has them; elsewhere they would be far slower than in float32."""
     if settings.precision == "float32":
         return nullcontext()
-    native = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type == "cpu" and _fast_bfloat16()
+    native = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type == "cpu" and fast_bfloat16()
     return torch.autocast(device.type, torch.bfloat16) if native else nullcontext()
 
 
 @cache
-def _fast_bfloat16() -> bool:
+def fast_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 itself."""
     found = torch.cpu.get_capabilities()
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))

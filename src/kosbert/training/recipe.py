@@ -55,7 +55,7 @@ class FewerLayers(_Strict):
     model_config = ConfigDict(serialize_by_alias=True)
 
     source: str = Field(alias="from", description="a directory or a hub name")
-    layers: int = Field(ge=1)
+    layers: int = Field(ge=0, description="0: the word vectors alone")
 
 
 def _kind_of_backbone(value: Any) -> str:
