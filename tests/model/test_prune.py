@@ -46,6 +46,17 @@ def test_all_layers_are_the_model(tiny_roberta, sentences):
     np.testing.assert_array_equal(fewer_layers(tiny_roberta, 2).encode(sentences), load(tiny_roberta).encode(sentences))
 
 
+def test_no_layer_is_the_average_of_the_word_vectors(tiny_bert, sentences, tmp_path):
+    words = fewer_layers(tiny_bert, 0, pooling="mean")
+    model = words.sentence_transformer
+    tokens = model.tokenizer(sentences[:1], return_tensors="pt")
+    with torch.no_grad():
+        expected = model[0].model.embeddings(input_ids=tokens["input_ids"]).mean(1).numpy()
+    np.testing.assert_allclose(words.encode(sentences[:1]), expected, atol=1e-5)
+    again = load(words.save(tmp_path / "words"))
+    np.testing.assert_allclose(again.encode(sentences), words.encode(sentences), atol=1e-6)
+
+
 def test_too_many(tiny_bert):
-    with pytest.raises(UsageError, match="has 2 layers: give from 1 to 2 for layers, not 3"):
+    with pytest.raises(UsageError, match="has 2 layers: give from 0 to 2 for layers, not 3"):
         fewer_layers(tiny_bert, 3)

@@ -63,6 +63,18 @@ def test_a_row_with_one_run_is_held_against_every_seed():
     assert resampled.mean("b").deviation is None
 
 
+def test_a_row_that_lost_its_seeds_is_not_judged():
+    found, gold = table(np.random.default_rng(3), ["a"], seeds=5)
+    found["b"] = {1: np.random.default_rng(4).normal(0, 1, len(gold))}  # far worse, with one seed
+    as_planned = Resampled(found, gold, resamples=300).comparisons()[0]
+    assert (as_planned.verdict, as_planned.seeds) == ("first", 5)
+    lost = Resampled(found, gold, planned={"a": 5, "b": 5}, resamples=300).comparisons()[0]
+    assert (lost.verdict, lost.seeds) == ("tie", 1)
+    found["a"] = {1: found["a"][1]}
+    assert Resampled(found, gold, planned={"a": 5, "b": 5}, resamples=300).comparisons()[0].verdict == "tie"
+    assert Resampled(found, gold, resamples=300).comparisons()[0].verdict == "first"  # one was asked for
+
+
 def test_an_undefined_row_is_left_out():
     found, gold = table(np.random.default_rng(3), ["a"])
     found["constant"] = {1: np.ones(len(gold))}

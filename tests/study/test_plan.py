@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.study.plan import plan
+from kosbert.study.plan import fingerprint, plan
 from kosbert.study.question import Study, laid_over
 
 
@@ -68,6 +68,30 @@ def test_other_rows_are_another_stage(document, rows, tmp_path):
     other.write_text((rows / "sts.tsv").read_text(encoding="utf-8").replace("\t0.", "\t1.", 1), encoding="utf-8")
     changed["presets"]["quick"]["data"]["sts"] = str(other)
     assert not keys(changed) & keys(document)  # the tokenizer of the backbone has read them too
+
+
+def test_a_plan_leaves_the_study_as_it_was(document):
+    changed = copy.deepcopy(document)
+    changed["stages"]["sts"]["data"] = {"rows": "sts"}
+    made = Study.model_validate(changed)
+    before = made.model_dump()
+    plan(made, "quick", seeds=1)
+    assert made.model_dump() == before
+
+
+def test_other_rows_of_the_probe_are_another_run_of_the_same_stages(document, rows, tmp_path):
+    changed = copy.deepcopy(document)
+    other = tmp_path / "probe.tsv"
+    changed["stages"]["nli"] |= {"objective": "classification", "options": {"concatenation": "u,v"}}
+    changed["presets"]["quick"]["probe"] = {"train": str(other), "test": str(other)}
+    lines = (rows / "nli.tsv").read_text(encoding="utf-8").splitlines()
+    found = []
+    for kept in (lines, lines[:-1]):
+        other.write_text("\n".join(kept), encoding="utf-8")
+        fingerprint.cache_clear()
+        found.append(next(run for run in plan(Study.model_validate(changed), "quick").runs if run.row == "NLI"))
+    assert found[0].stages == found[1].stages
+    assert found[0].identity != found[1].identity
 
 
 def test_the_first_backbone_at_hand_is_taken(document, tiny_bert):

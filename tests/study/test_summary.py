@@ -7,14 +7,14 @@ from kosbert.study.summary import answer, standings, ties_of_the_best
 
 def found(means, verdicts, sample=False, seeds=3):
     """A summary with the parts that an answer needs; verdicts by (first, second)."""
-    rows = {row: {"spearman": {"mean": mean}} for row, mean in means.items()}
+    rows = {row: {"spearman": {"mean": mean}, "seeds": list(range(seeds))} for row, mean in means.items()}
     compared = [
         {"first": a, "second": b, "difference": means[a] - means[b], "low": 0.0, "high": 0.0, "p": 0.5, "seeds": seeds,
          "verdict": verdict}
         for (a, b), verdict in verdicts.items()
     ]  # fmt: skip
     test = {"name": "korsts-test", "role": "test", "pairs": 1379, "rows": rows, "comparisons": compared}
-    return {"sets": [test], "seeds": seeds, "sample": sample}
+    return {"sets": [test], "seeds": seeds, "planned": dict.fromkeys(means, seeds), "sample": sample}
 
 
 def test_a_clear_winner():
@@ -47,6 +47,16 @@ def test_a_large_difference_that_is_not_settled_is_not_called_a_tie():
         text
         == "a (76.3) and b (63.6) are not told apart (Spearman on korsts-test, 1,379 pairs, 3 seeds: too few to tell)."
     )
+
+
+def test_seeds_that_did_not_finish_are_not_counted():
+    data = found({"a": 0.8, "b": 0.7, "tfidf": 0.6}, {("a", "b"): "tie", ("a", "tfidf"): "first"}, seeds=5)
+    data["planned"]["tfidf"] = 1
+    rows = data["sets"][0]["rows"]
+    rows["b"]["seeds"], rows["tfidf"]["seeds"] = [1, 2], [1]
+    assert "1,379 pairs, 2 to 5 seeds" in answer(data)
+    rows["a"]["seeds"] = rows["b"]["seeds"] = [1]
+    assert "1,379 pairs, one seed" in answer(data)
 
 
 def test_all_the_same_and_nothing_at_all():

@@ -1,14 +1,22 @@
 """Training once, going on, failing alone, several processes, a budget."""
 
 import copy
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from kosbert.errors import UsageError
+from kosbert.model.torch_loading import load_torch
 from kosbert.study import work
 from kosbert.study.conduct import again, conduct
 from kosbert.study.estimate import estimates
+from kosbert.study.evidence import sentence_map
 from kosbert.study.plan import plan
 from kosbert.study.question import Study
 from kosbert.study.store import Store, read_json, stored_runs
@@ -130,6 +138,58 @@ def test_dropout_is_set_in_a_copy(document, tiny_bert, tmp_path):
     assert carry_out(planned, store).failed == {}
     config = read_json(store.stage(planned.stages()[0].key) / "model" / "config.json")
     assert (config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]) == (0.3, 0.3)
+
+
+def test_backbones_of_one_name_are_not_confused(tiny_bert, tmp_path):
+    other = load_torch(tiny_bert)
+    with torch.no_grad():
+        next(other.sentence_transformer.parameters()).add_(1.0)
+    store = Store(tmp_path / "studies")
+    copies = [
+        work._with_dropout(str(each), 0.3, store) for each in (tiny_bert, other.save(tmp_path / "b" / tiny_bert.name))
+    ]
+    weights = [load_file(each / "model.safetensors") for each in copies]
+    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_processes_that_begin_together_make_one_copy(tiny_bert, tmp_path):
+    store = Store(tmp_path / "studies")
+    with ThreadPoolExecutor(8) as pool:
+        (copy_of,) = set(pool.map(lambda _: work._with_dropout(str(tiny_bert), 0.3, store), range(8)))
+    assert load_torch(copy_of).dim == load_torch(tiny_bert).dim
+
+
+def test_two_studies_do_not_work_in_one_store(study, finished):
+    store, _, _ = finished
+    with store.alone(), pytest.raises(UsageError, match="another study works in .*: wait for it"):
+        conduct(study, "quick", Store(store.root))
+    assert conduct(study, "quick", store)[2].trained == 0  # and afterwards it is free
+
+
+def test_a_worker_ends_with_the_process_that_it_works_for():
+    script = (
+        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.work import _pool\n"
+        "if __name__ == '__main__':\n"
+        "    pool = _pool(1)\n"
+        "    print(pool.submit(__import__('os').getpid).result(), flush=True)\n"
+        "    wait([pool.submit(time.sleep, 600)])\n"
+    )
+    boss = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, encoding="utf-8")
+    worker = psutil.Process(int(boss.stdout.readline()))
+    boss.kill()
+    boss.wait()
+    assert psutil.wait_procs([worker], timeout=60)[1] == []
+
+
+def test_the_map_is_of_a_seed_that_is_there(document, tmp_path):
+    planned = plan(one_seed(document), "quick", seeds=2)
+    store = Store(tmp_path / "studies")
+    carry_out(planned, store)
+    first = next(run for run in planned.runs if run.row == "STS" and run.seed == 1)
+    shutil.rmtree(store.run(planned.name, first.name))
+    shutil.rmtree(store.stage(first.stages[0].key))
+    found = sentence_map(planned, "STS", store, None)
+    assert found["panels"][1]["title"] == "after STS, seed 2"
 
 
 def test_another_backbone_has_a_folder_of_its_own_and_is_found_again(document, tiny_bert, tmp_path):

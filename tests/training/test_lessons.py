@@ -81,6 +81,13 @@ def test_the_teacher_reads_the_translation(document, files, tiny_bert, tmp_path)
     kept = [number for number, text in enumerate(texts) if len(text) <= 25]
     wanted = load_torch(tiny_bert).encode([f"sentence {number}" for number in kept])
     np.testing.assert_allclose(taught(document, source, tiny_bert), wanted, atol=2e-3)
+    stage = {"name": "teach", "data": source | {"teacher": str(tiny_bert)}, "objective": "distillation", "epochs": 1}
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    library = Library(recipe, None)
+    library.check(load_torch(tiny_bert).sentence_transformer)
+    known = dict(library.fingerprints)  # what a resumed run is held against
+    library.lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    assert library.fingerprints == known
     english.write_text("too few", encoding="utf-8")
     with pytest.raises(UsageError, match="translations must be the same rows in the same order"):
         taught(document, source, tiny_bert)

@@ -72,4 +72,8 @@ def test_what_cannot_be_mixed(variants, tiny_roberta, tmp_path, sentences):
         soup(variants[:1], {}, tmp_path / "soup")
     with pytest.raises(UsageError, match="different shapes or tokens"):
         soup([variants[0], tiny_roberta], {}, tmp_path / "soup")
+    for number, change in enumerate(({"pooling": "cls"}, {"max_length": 16})):
+        other = load_torch(variants[1], **change).save(tmp_path / f"other{number}")
+        with pytest.raises(UsageError, match="differ in pooling or max_length"):
+            soup([variants[0], other], {}, tmp_path / "soup")
     assert not (tmp_path / "soup").exists()

@@ -3,6 +3,7 @@
 import errno
 import shutil
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -59,6 +60,35 @@ def test_an_interrupted_computation_goes_on():
     found = teacher_vectors("x", TEXTS, teacher=second)
     assert second.asked == TEXTS[4:]
     np.testing.assert_array_equal(found[:, 1], range(10))
+
+
+def test_two_that_begin_together_lose_nothing():
+    """The second writes its first block when the first has written two and is about to write its last."""
+    two_blocks, go_on = threading.Event(), threading.Event()
+
+    class First(Counting):
+        def encode(self, sentences):
+            if len(self.asked) == 8:
+                two_blocks.set()
+                go_on.wait()
+            return super().encode(sentences)
+
+    class Second(Counting):
+        def encode(self, sentences):
+            if not self.asked:
+                first.start()
+                two_blocks.wait()
+            return super().encode(sentences)
+
+    def report(done, every):
+        go_on.set()
+        first.join()
+        raise KeyboardInterrupt
+
+    first = threading.Thread(target=teacher_vectors, args=("x", TEXTS), kwargs={"teacher": First()})
+    with pytest.raises(KeyboardInterrupt):
+        teacher_vectors("x", TEXTS, teacher=Second(), report=report)
+    np.testing.assert_array_equal(teacher_vectors("x", TEXTS, teacher=Counting())[:, 1], range(10))
 
 
 def test_other_sentences_and_other_teachers_are_others(cache):

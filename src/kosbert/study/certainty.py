@@ -10,12 +10,13 @@ Both count here. For rows A and B with the seeds s = 1 … S and the difference 
     D / √(seeds + pairs)   is compared with Student's t, degrees of freedom after Welch and Satterthwaite
 
 Rows are matched by seed. What seeds and pairs share is counted in both, which makes the test a little cautious. Over
-all pairs of rows of a table the p-values are corrected by Holm; below 0.05 a difference counts, all else is a tie. With
-one seed only the pairs speak, and the verdict is about these very models.
+all pairs of rows of a table the p-values are corrected by Holm; below 0.05 a difference counts, all else is a tie.
+Where one seed was asked for only the pairs speak, and the verdict is about these very models; where more were asked for
+and only one has finished, there is none.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -99,11 +100,17 @@ class Resampled:
         gold: Floats,
         coefficient: str = "spearman",
         *,
+        planned: Mapping[str, int] | None = None,
         resamples: int = 1_000,
         seed: int = 0,
     ) -> None:
-        """Take the predictions by row and by seed; rows with an undefined correlation are left out."""
+        """Take the predictions by row and by seed; rows with an undefined correlation are left out.
+
+        `planned` says how many seeds a row was to have, where some may be missing: a row of one seed is the same with
+        every seed (TF-IDF), but a row that lost all others is not.
+        """
         self.pairs = len(gold)
+        self.planned = {row: len(seeds) for row, seeds in predictions.items()} | dict(planned or {})
         values = {
             (row, number): correlation(coefficient, each, gold)
             for row, seeds in predictions.items()
@@ -131,16 +138,20 @@ class Resampled:
         return Mean(runs, found.value, deviation, found.low, found.high)
 
     def difference(self, first: str, second: str) -> tuple[Estimate, int]:
-        """First row less second, matched by seed; a row with a single run is held against every seed of the other."""
+        """First row less second, matched by seed; a row of one seed is held against every seed of the other."""
         ours, theirs = self.seeds(first), self.seeds(second)
+        wanted = self.planned[first], self.planned[second]
         matched = [(seed, seed) for seed in ours if seed in theirs]
-        if len(ours) == 1 or len(theirs) == 1:
+        if 1 in wanted:
             matched = [(one, other) for one in ours for other in theirs]
         if not matched:
             matched = list(zip(ours, theirs, strict=False))
         runs = [self.values[first, one] - self.values[second, other] for one, other in matched]
         drawn = np.mean([self.drawn[first, one] - self.drawn[second, other] for one, other in matched], axis=0)
-        return estimate(runs, drawn, self.pairs), len(matched)
+        found = estimate(runs, drawn, self.pairs)
+        if len(matched) == 1 and max(wanted) > 1:
+            found = replace(found, p=1.0)  # what the missing seeds would say is not known
+        return found, len(matched)
 
     def comparisons(self) -> list[Comparison]:
         """Every two rows, judged together."""

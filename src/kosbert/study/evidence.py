@@ -15,7 +15,7 @@ from kosbert.evaluation.slices import slices
 from kosbert.evaluation.sts import Encodes
 from kosbert.study.plan import Plan, Run
 from kosbert.study.scores import as_it_is, encoder_of
-from kosbert.study.store import Store, StoredRun, read_json, write_json
+from kosbert.study.store import Store, StoredRun, read_json, stored_run, write_json
 
 Floats = NDArray[np.float64]
 _SENTENCES, _PAIRS = 420, 90  # on the map: enough to see groups, few enough to see points
@@ -86,7 +86,8 @@ def sentence_map(plan: Plan, best: str, store: Store, data_dir: Path | None) -> 
     Coloured by topic where a set with topics is at hand. Else the sentences of test pairs: a line joins a pair, in one
     colour where people find it alike and in another where they do not.
     """
-    run = next((run for run in plan.runs if run.row == best and run.seed == 1), None)
+    done = (run for run in plan.runs if stored_run(store.run(plan.name, run.name), run.identity))
+    run = next((run for run in done if run.row == best), None)
     if run is None or run.cross_encoder:
         return None
     cache = store.study(plan.name) / "map.json"

@@ -21,6 +21,7 @@ from kosbert.model.loading import find_model
 from kosbert.study.question import Preset, Probe, Row, Study, laid_over
 from kosbert.training.examples import read_rows
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
+from kosbert.training.teacher import teacher_checksums
 
 Fingerprint = dict[str, Any]
 
@@ -141,7 +142,7 @@ def _run(study: Study, preset: Preset, row: Row, seed: int, name: str, backbone:
     if not chain and not encoder:
         made_by = [made_by, seed, backbone_identity(as_it_is, data_dir), as_it_is.pooling, as_it_is.max_length]
     if encoder or cross_encoder:
-        made_by = [made_by, fingerprint(tuple(preset.data.get("sts", ())), (), data_dir)]
+        made_by = [made_by, _read_by(encoder, cross_encoder, data_dir)]
     vectors = row.vectors
     if "pca" in vectors:
         if "text" not in preset.data:
@@ -149,7 +150,10 @@ def _run(study: Study, preset: Preset, row: Row, seed: int, name: str, backbone:
         vectors = vectors | {"text": preset.data["text"]}
         made_by = [made_by, fingerprint(tuple(preset.data["text"]), (), data_dir)]
     sets = {each: fingerprint((each,), (), data_dir) for each in (*preset.dev, *preset.test)}
-    identity = _digest([made_by, vectors, sets, probe.model_dump() if probe else None])
+    asked = probe.model_dump() if probe else None
+    if probe and asked:
+        asked["rows"] = [fingerprint(tuple(names), (), data_dir) for names in (probe.train, probe.test)]
+    identity = _digest([made_by, vectors, sets, asked])
     return Run(
         name, row.name, seed, as_it_is, tuple(chain), encoder, cross_encoder, vectors, tuple(preset.dev),
         tuple(preset.test), probe, sets, identity,
@@ -176,6 +180,15 @@ def _not_trained(row: Row, roles: dict[str, list[str]]) -> tuple[str, dict[str, 
     return encoder, settings | {"rows": _references(settings["rows"], roles)} if settings else settings
 
 
+def _read_by(encoder: str, cross_encoder: dict[str, Any], data_dir: Path | None) -> Any:
+    """Checksums of what an encoder that is not trained in stages reads: its split, its file, its rows."""
+    kind, _, rest = encoder.partition(":")
+    if kind == "static" and (file := Path(rest).expanduser()).is_file():
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    names = cross_encoder["rows"] if cross_encoder else [rest] if kind == "tfidf" and rest else []
+    return fingerprint(tuple(names), (), data_dir) if names else None
+
+
 _NOTHING = {"name": "nothing", "data": "none", "objective": "simcse", "steps": 1}  # a recipe must have a stage
 
 
@@ -188,8 +201,9 @@ def _one_stage(document: dict[str, Any], stage: dict[str, Any], roles: dict[str,
         source["rows"] = _references(_listed(source["rows"]), roles)
         if source.get("teacher") == "backbone":
             source["teacher"] = document["teacher"]
-        if "without" in source:
-            source["without"] = _references(_listed(source["without"]), roles)
+        for other in ("without", "translations"):
+            if other in source:
+                source[other] = _references(_listed(source[other]), roles)
     train = document.get("train", {}) | stage.pop("train", {})
     objectives = [stage.get("objective", ""), *(source.get("objective", "") for source in sources)]
     name = "-and-".join(dict.fromkeys(filter(None, objectives)))
@@ -201,7 +215,9 @@ def _one_stage(document: dict[str, Any], stage: dict[str, Any], roles: dict[str,
 
 
 def _listed(value: Any) -> list[Any]:
-    return [dict(each) if isinstance(each, dict) else each for each in value] if isinstance(value, list) else [value]
+    """As a list, with copies of the mappings in it."""
+    values = value if isinstance(value, list) else [value]
+    return [dict(each) if isinstance(each, dict) else each for each in values]
 
 
 def _references(names: Sequence[str], roles: dict[str, list[str]]) -> list[str]:
@@ -226,12 +242,13 @@ def _fingerprints(recipe: Recipe, data_dir: Path | None) -> dict[str, Fingerprin
     groups: list[tuple[tuple[str, ...], tuple[tuple[str, str], ...]]] = [((each,), ()) for each in recipe.dev]
     for source in recipe.stages[0].data:
         groups.append((tuple(source.rows), tuple(sorted(source.columns.items()))))
-        if source.without:
-            groups.append((tuple(source.without), ()))
+        groups += [(tuple(other), ()) for other in (source.without, source.translations) if other]
     found = {" + ".join(names): fingerprint(names, columns, data_dir) for names, columns in groups}
     for source in recipe.stages[0].data:
-        if source.teacher and Path(source.teacher).suffix != ".onnx":
-            found[f"teacher {source.teacher}"] = {"sha256": _weights(source.teacher)}
+        if source.teacher:
+            graph = Path(source.teacher).suffix == ".onnx"
+            weights = _digest(teacher_checksums(source.teacher)) if graph else _weights(source.teacher)
+            found[f"teacher {source.teacher}"] = {"sha256": weights}
     return found
 
 

@@ -13,7 +13,7 @@ from kosbert.study import figures
 from kosbert.study.evidence import examples, sentence_map, sliced
 from kosbert.study.plan import Plan
 from kosbert.study.store import Store, StoredRun, stored_run, write_json
-from kosbert.study.summary import standings, summarise
+from kosbert.study.summary import finished_seeds, standings, summarise
 from kosbert.study.tables import (
     Table,
     cost_table,
@@ -273,7 +273,7 @@ def _method(found: dict[str, Any], method: str) -> Part:
 def _facts(found: dict[str, Any]) -> list[list[str]]:
     """What stands in small print below the answer."""
     tests = ", ".join(f"{each['name']} ({each['pairs']:,})" for each in found["sets"] if each["role"] == "test")
-    seeds = str(found["seeds"])
+    seeds = finished_seeds(found).removesuffix(" seeds").removesuffix(" seed")
     return [["preset", found["preset"]], ["backbone", found["backbone"]], ["seeds", seeds], ["test", tests]]
 
 

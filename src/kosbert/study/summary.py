@@ -27,12 +27,13 @@ def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
     stored = [stored_run(store.run(plan.name, run.name), run.identity) for run in plan.runs]
     runs = [run for run in stored if run]
     sets = list(dict.fromkeys((*plan.settings.test, *plan.settings.dev)))
+    planned = {row.name: min(row.seeds or plan.seeds, plan.seeds) for row in plan.rows}
     tests: list[dict[str, Any]] = []
     for name in sets:
         if not runs:
             break
         gold = runs[0].gold(name)
-        resampled = Resampled(_by_row(runs, name), gold)
+        resampled = Resampled(_by_row(runs, name), gold, planned=planned)
         compared = resampled.comparisons()
         tests.append(
             {
@@ -55,6 +56,7 @@ def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
         "backbone": _backbone(plan.backbone),
         "backbone_wanted": _backbone(plan.instead or plan.settings.backbone[0]),
         "seeds": plan.seeds,
+        "planned": planned,
         "sample": any(name.startswith("sample-") for name in plan.settings.test),
         "rows": [row.name for row in plan.rows],
         "sets": tests,
@@ -207,8 +209,7 @@ def answer(found: Mapping[str, Any]) -> str:
         return "No run has finished, so there is no answer yet."
     test = next(each for each in found["sets"] if each["role"] == "test")
     means = {row: 100 * test["rows"][row]["spearman"]["mean"] for row in order}
-    seeds = f"{found['seeds']} seeds" if found["seeds"] > 1 else "one seed"
-    where = f"Spearman on {test['name']}, {test['pairs']:,} pairs, {seeds}"
+    where = f"Spearman on {test['name']}, {test['pairs']:,} pairs, {finished_seeds(found)}"
     rest = [row for row in order if row not in best]
     if len(order) == 1:
         text = f"{order[0]} reaches {means[order[0]]:.1f} ({where})"
@@ -226,6 +227,16 @@ def answer(found: Mapping[str, Any]) -> str:
         )
         text += f"; {best[0]} is ahead of {_listed(rest)}" if rest and not _all_ahead(test, best, rest) else ""
     return text + ("; the sample set proves nothing about Korean." if found["sample"] else ".")
+
+
+def finished_seeds(found: Mapping[str, Any]) -> str:
+    """How many seeds the rows have that were to have several: those that are there, not those that were planned."""
+    rows: dict[str, Any] = next((each["rows"] for each in found["sets"] if each["role"] == "test"), {})
+    counts = [len(rows[row]["seeds"]) for row, wanted in found["planned"].items() if wanted > 1 and row in rows]
+    least, most = min(counts, default=1), max(counts, default=1)
+    if most == 1:
+        return "one seed"
+    return f"{most} seeds" if least == most else f"{least} to {most} seeds"
 
 
 def _all_ahead(test: dict[str, Any], best: Sequence[str], rest: Sequence[str]) -> bool:

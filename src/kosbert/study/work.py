@@ -4,6 +4,7 @@ A stage that is finished is never trained again; one that was interrupted goes o
 is noted and the others go on. When the time is up no further stage is started, so that every score is repeatable.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,9 +12,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
+
+from filelock import FileLock
 
 from kosbert.errors import KosbertError
 from kosbert.study.lineage import lineage
@@ -83,15 +87,17 @@ def _with_dropout(name: str, dropout: float, store: Store) -> Path:
 
     source = find_model(name)
     target = store.root / "backbones" / f"{source.name}-{checksum_of(source)[:12]}-dropout-{dropout:g}"
-    if not target.is_dir():
-        with whole_folder(target) as folder:
-            shutil.copytree(source, folder, dirs_exist_ok=True)
-            for graph in folder.glob("*.onnx"):
-                graph.unlink()  # it has no dropout to set
-            config = read_json(folder / "config.json")
-            for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-                config[key] = dropout
-            write_json(folder / "config.json", config)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(target.with_name(f".{target.name}.lock")):  # several processes begin with the same one
+        if not target.is_dir():
+            with whole_folder(target) as folder:
+                shutil.copytree(source, folder, dirs_exist_ok=True)
+                for graph in folder.glob("*.onnx"):
+                    graph.unlink()  # it has no dropout to set
+                config = read_json(folder / "config.json")
+                for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+                    config[key] = dropout
+                write_json(folder / "config.json", config)
     return target
 
 
@@ -243,12 +249,23 @@ def _in_processes(
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_share_processors, initargs=(jobs,))
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(jobs,))
+
+
+def _begin(jobs: int) -> None:
+    """A worker takes its share of the processors, and ends with the process that it works for, however that ends."""
+    _share_processors(jobs)
+    Thread(target=_end_with_the_boss, daemon=True).start()
+
+
+def _end_with_the_boss() -> None:
+    boss = parent_process()
+    if boss:
+        boss.join()
+        os._exit(1)
 
 
 def _share_processors(jobs: int) -> None:
-    import os
-
     import torch
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))

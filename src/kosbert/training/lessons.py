@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
@@ -72,6 +73,7 @@ class Library:
         for stage in self._recipe.stages:
             for source in stage.data:
                 self._examples(source, stage)
+                self._translations(source)  # read here, as all rows are: a run is known by what it has read
                 self._objective(source, stage, model, model.get_embedding_dimension())
         self.scored_pairs(self._recipe.test)
 
@@ -98,10 +100,11 @@ class Library:
         """The teacher's vectors, (rows, dimension), or with several columns (rows, columns, dimension)."""
         read = self._translations(source)
         vectors = []
-        for column in columns:
-            texts = [read.get(text, text) for text in column]
-            in_the_first(partial(teacher_vectors, source.teacher, texts))  # the others find them there
-            vectors.append(teacher_vectors(source.teacher, texts))
+        with torch.random.fork_rng(devices=[]):  # a teacher that is loaded may draw numbers, a cached one does not
+            for column in columns:
+                texts = [read.get(text, text) for text in column]
+                in_the_first(partial(teacher_vectors, source.teacher, texts))  # the others find them there
+                vectors.append(teacher_vectors(source.teacher, texts))
         return vectors[0] if len(vectors) == 1 else np.stack(vectors, axis=1)
 
     def _translations(self, source: Source) -> dict[str, str]:

@@ -7,6 +7,7 @@ average with it is not worse on dev. https://arxiv.org/abs/2203.05482
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,6 +58,12 @@ def average(states: Sequence[State]) -> State:
     }
 
 
+def _reading(encoder: TorchEncoder) -> list[Any]:
+    """What no weight says: the length that is read, and how token vectors become one."""
+    model = encoder.sentence_transformer
+    return [model.max_seq_length, *([type(each).__name__, each.get_config_dict()] for each in list(model)[1:])]
+
+
 def soup(models: Sequence[str | Path], dev: Mapping[str, Sequence[ScoredPair]], out: str | Path) -> Soup:
     """Average models that share a backbone into `out`, chosen by the mean Spearman over the dev sets."""
     if len(models) < 2:
@@ -68,6 +75,10 @@ def soup(models: Sequence[str | Path], dev: Mapping[str, Sequence[ScoredPair]], 
     for name, shape, words in zip(models[1:], shapes[1:], vocabularies[1:], strict=True):
         if shape != shapes[0] or words != vocabularies[0]:
             raise UsageError(f"{name} and {models[0]} have different shapes or tokens: give models of one backbone")
+    reading = [_reading(each) for each in encoders]
+    for name, way in zip(models[1:], reading[1:], strict=True):
+        if way != reading[0]:
+            raise UsageError(f"{name} and {models[0]} differ in pooling or max_length: give models that read alike")
     states = [{name: value.clone() for name, value in state.items()} for state in states]
     kitchen = encoders[0]
 

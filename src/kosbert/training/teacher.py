@@ -50,7 +50,7 @@ def teacher_vectors(
     The cache is keyed by the teacher's name and files and by every sentence. Half precision is far finer than what is
     learnt.
     """
-    key = json.dumps([name, _fingerprint(name), list(sentences)], ensure_ascii=False)
+    key = json.dumps([name, teacher_checksums(name), list(sentences)], ensure_ascii=False)
     stem = cache_dir().parent / "teachers" / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     file, note = stem.with_suffix(".f16"), stem.with_suffix(".json")
     try:
@@ -64,7 +64,8 @@ def teacher_vectors(
                 raise KosbertError(f"the teacher {name} gives vectors that are not finite: choose another teacher")
             dimension = vectors.shape[1]
             # Plain writes and no memory map: a full disk is then an error and not the end of the process.
-            with file.open("r+b" if done else "wb") as stream:
+            # Nor is the file emptied: another process may have begun it, and writes the same.
+            with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644), "r+b") as stream:
                 stream.seek(done * vectors[0].nbytes)
                 stream.write(vectors.tobytes())
                 stream.flush()
@@ -98,7 +99,7 @@ def _replace(file: Path, text: str) -> None:
     fresh.replace(file)
 
 
-def _fingerprint(name: str) -> list[str]:
+def teacher_checksums(name: str) -> list[str]:
     """Checksums of the teacher's files, so that a teacher trained further is another one; none for a hub name."""
     path = model_path(name)
     if path.is_file():
