@@ -94,6 +94,15 @@ def test_from_the_plan_to_the_report_and_back(call, file):
     assert "kosbert: the scores differ: compare the lineage" in err
 
 
+def test_a_study_of_speed_is_shown_and_has_nothing_to_train_again(call, tiny_bert):
+    assert call("efficiency", "--model", tiny_bert, "--rounds", "1")[0] == 0
+    code, out, _ = call("show", "efficiency")
+    assert (code, "smart batching, cpu" in out, "Report: " in out) == (0, True, True)
+    assert "efficiency-quick" in call("list")[1]
+    code, _, err = call("rerun", "efficiency", "x")
+    assert (code, "has no runs to train again" in " ".join(err.split())) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -65,8 +65,11 @@ def test_all_the_same_and_nothing_at_all():
     assert answer({"sets": [], "seeds": 1, "sample": False}).startswith("No run has finished")
 
 
-def test_the_summary_of_a_finished_study(finished):
+def test_the_summary_of_a_finished_study(finished, rows):
     _, summary, _ = finished
+    assert summary["command"].startswith("kosbert study run tiny.yaml --preset quick")  # it is nobody's but its user's
+    assert {str(rows / name) for name in ("sts.tsv", "nli.tsv", "dev.tsv", "test.tsv")} <= set(summary["data"])
+    assert all(len(each["sha256"]) == 64 for each in summary["data"].values())
     test, dev = summary["sets"]
     assert (test["role"], dev["role"], test["pairs"]) == ("test", "dev", 40)
     assert len(test["comparisons"]) == 10

@@ -235,7 +235,11 @@ def efficiency(
         )
     if json:
         print_json({"report": str(page)} | found)
-        return
+    else:
+        _print_speeds(found, page)
+
+
+def _print_speeds(found: dict[str, Any], page: Path) -> None:
     table = Table("way", "sentences a second", "ratio", "spread", title=found["question"])
     for row in found["rows"]:
         speed, spread = f"{row['sentences_per_second']:,.0f}", f"{row['low']:.2f} to {row['high']:.2f}"
@@ -266,7 +270,8 @@ def list_studies(store: StoreOption = STORE, json: JsonOption = False) -> None:
         return
     table = Table("study", "runs", whole("answer"))
     for each in found:
-        table.add_row(each["name"], f"{each['runs']} of {each['of']}", each["answer"] or "not finished")
+        runs = f"{each['runs']} of {each['of']}" if each["of"] else "–"
+        table.add_row(each["name"], runs, each["answer"] or "not finished")
     out.print(table)
 
 
@@ -286,8 +291,7 @@ def show(
     elif "sets" in found:
         _print(found, page)
     else:
-        out.print(found["answer"], style="bold", highlight=False, markup=False)
-        out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
+        _print_speeds(found, page)
 
 
 def _finished(store: Path, name: str) -> Path:

@@ -88,7 +88,7 @@ def with_spread(seeds: Mapping[str, Any] | None) -> Cell:
 
 
 def main_table(found: Mapping[str, Any]) -> Table:
-    """The documents' table: a row for each order, Pearson and Spearman, ours beside the published ones."""
+    """The main table: a row for each order, Pearson and Spearman, ours beside the published ones."""
     tests = [each for each in found["sets"] if each["role"] == "test"]
     published = found["published"]
     heads = ["row", "seeds"]
