@@ -94,6 +94,29 @@ def test_another_job_is_refused(file, model, tmp_path):
         next(read_shards(tmp_path))
 
 
+def test_a_mistake_at_the_start_does_not_keep_the_folder(model, tmp_path):
+    (tmp_path / "a.csv").write_text("id,sentence\n1,비가 온다\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="has no column 'text'"):
+        encode_file(tmp_path / "a.csv", tmp_path / "out", model=model)
+    assert encode_file(tmp_path / "a.csv", tmp_path / "out", model=model, text="sentence").rows == 1
+
+
+def test_two_jobs_do_not_write_into_one_folder(file, model, tmp_path):
+    def meddle(position, size, manifest):
+        with pytest.raises(UsageError, match="another process writes vectors into .*: wait for it"):
+            encode_file(file, tmp_path / "out", model=model, shard=400)
+
+    done = encode_file(file, tmp_path / "out", model=model, shard=400, report=meddle)
+    assert encode_file(file, tmp_path / "out", model=model, shard=400).rows == done.rows
+
+
+def test_separators_of_unicode_do_not_end_a_line(model, tmp_path):
+    (tmp_path / "a.txt").write_text("눈\u2028사람\n비\x85바람\n", encoding="utf-8")
+    encode_file(tmp_path / "a.txt", tmp_path / "out", model=model, form="npy", keep_text=True)
+    ((ids, vectors),) = read_shards(tmp_path / "out")
+    assert (ids, len(vectors)) == (["1", "2"], 2)
+
+
 def test_a_full_disk_loses_nothing(file, model, tmp_path, monkeypatch):
     whole = encode_file(file, tmp_path / "whole", model=model, shard=200)
     synced, calls = os.fsync, []

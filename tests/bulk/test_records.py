@@ -39,8 +39,10 @@ def written(folder, kind, ending, rows):
     stream = io.StringIO()
     if kind == ".jsonl":
         stream.writelines(json.dumps({"name": name, "문장": text}) + "\n" for name, text in rows)
+    elif kind == ".tsv":  # without quotes: what cannot be written so is not
+        stream.writelines(f"{name}\t{text}\n" for name, text in [("name", "문장"), *rows])
     else:
-        csv.writer(stream, delimiter="," if kind == ".csv" else "\t").writerows([("name", "문장"), *rows])
+        csv.writer(stream).writerows([("name", "문장"), *rows])
     path.write_bytes(packed(stream.getvalue().encode(), ending))
     return path
 
@@ -50,9 +52,10 @@ def written(folder, kind, ending, rows):
 def test_every_format_gives_the_same(kind, ending, tmp_path):
     if kind == ".parquet" and ending:
         pytest.skip("Parquet is packed inside")
-    records = Records(written(tmp_path, kind, ending, [(f"n{n}", text) for n, text in enumerate(TEXTS)]), **COLUMNS)
+    texts = [text.replace("\n", " ").strip() for text in TEXTS] if kind == ".tsv" else TEXTS
+    records = Records(written(tmp_path, kind, ending, [(f"n{n}", text) for n, text in enumerate(texts)]), **COLUMNS)
     found = list(records)
-    assert [(row.id, row.text) for row in found] == [(f"n{n}", text) for n, text in enumerate(TEXTS)]
+    assert [(row.id, row.text) for row in found] == [(f"n{n}", text) for n, text in enumerate(texts)]
     assert records.position == records.size > 0
 
 
@@ -79,6 +82,26 @@ def test_any_text_comes_back_or_is_rejected(kind, texts, tmp_path):
     assert len(found) == len(texts)
     for row, text in zip(found, texts, strict=True):
         assert row.text == text if text.strip() else row.reason == "empty"
+
+
+def test_a_quote_is_a_letter_of_a_tab_separated_file(tmp_path):
+    texts = ['"안녕"하고 말했다', '"열린 따옴표', "셋", '넷"', "다섯"]
+    found = list(Records(written(tmp_path, ".tsv", "", [(str(n), text) for n, text in enumerate(texts)]), **COLUMNS))
+    assert [row.text for row in found] == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.jsonl", '{"text": "비"}\n'), ("a.csv", '"text"\n비\n'), ("a.tsv", "text\n비\n"), ("a.txt", "비\n")],
+)
+def test_a_byte_order_mark_is_no_text(name, content, tmp_path):
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content.encode())
+    assert [row.text for row in Records(tmp_path / name)] == ["비"]
+
+
+def test_a_column_without_a_name_is_no_id(tmp_path):
+    (tmp_path / "a.csv").write_text(",text\n0,비\n0,눈\n", encoding="utf-8")
+    assert [(row.id, row.text) for row in Records(tmp_path / "a.csv")] == [("2", "비"), ("3", "눈")]
 
 
 def test_bad_rows_of_a_table(tmp_path):

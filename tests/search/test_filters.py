@@ -53,6 +53,20 @@ def test_what_is_no_filter_is_one_sentence(expression: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("expression", ['source="news', 'path="C:\\dir"', 'a="x"y'])
+def test_quotes_that_are_not_closed(expression: str) -> None:
+    with pytest.raises(UsageError, match="not between two double quotes|cannot be read"):
+        parse(expression)
+
+
+@pytest.mark.parametrize("cell", ["1234567890123456789", '"1234567890123456789"', "9" * 400])
+def test_long_numbers_are_compared_to_the_last_digit(cell: str) -> None:
+    value = cell.strip('"')
+    assert Condition("user", "=", value).holds(cell)
+    assert Condition("user", "!=", value[:-1] + "0").holds(cell)
+    assert Condition("user", ">", value[:-1] + "0").holds(cell)
+
+
 def test_an_unknown_field_names_the_nearest(documents: Documents) -> None:
     with pytest.raises(UsageError, match="no field 'yaer' to filter by: did you mean year"):
         documents.keys_where("yaer=2020")

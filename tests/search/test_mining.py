@@ -64,6 +64,15 @@ def test_the_graph_finds_nearly_all() -> None:
     assert repeats[1] <= repeats[0]
 
 
+def test_in_a_crowd_the_graph_keeps_one() -> None:
+    pytest.importorskip("usearch")
+    generator = np.random.default_rng(0)
+    vectors = np.ones((300, 32), np.float32) + 0.02 * generator.standard_normal((300, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert len(near_duplicates(vectors, 0.95, exact=True)) == 299
+    assert len(near_duplicates(vectors, 0.95, exact=False)) >= 280  # by neighbours alone it was 269
+
+
 def test_impossible_numbers() -> None:
     with pytest.raises(UsageError, match="0 pairs"):
         most_similar(np.ones((2, 2), np.float32), 0)

@@ -94,19 +94,18 @@ def encode_file(
         "keep_text": keep_text,
         "shard": shard,
     }
-    shards = Shards(Path(out), settings, form)
-    manifest = shards.manifest
 
     def vectors_of(texts: list[str]) -> NDArray[np.float32]:
         return encoder.encode(texts, normalize=normalize, dim=dim)
 
-    if not manifest.finished:
-        encoder.calibrate()
-    remembered = Remembered(vectors_of, dim or encoder.dim)
-    stream = iter(records)
-    if not manifest.finished:
-        for _ in islice(stream, manifest.records):  # reading is a thousand times faster than encoding
-            pass
+    with Shards.open(Path(out), settings, form) as shards:
+        manifest = shards.manifest
+        remembered = Remembered(vectors_of, dim or encoder.dim)
+        if not manifest.finished:
+            encoder.calibrate()
+            stream = iter(records)
+            for _ in islice(stream, manifest.records):  # reading is a thousand times faster than encoding
+                pass
         while not manifest.finished:
             found = list(islice(stream, shard))
             rows = [each for each in found if isinstance(each, Row)]

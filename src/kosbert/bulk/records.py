@@ -102,9 +102,10 @@ class Records:
             yield self._fields(number, found if isinstance(found, dict) else {}, line)
 
     def _table(self, lines: Iterator[str], separator: str) -> Iterator[Row | Reject]:
-        reader = csv.reader(lines, delimiter=separator)
+        # A tab-separated file knows no quotes, here as in `kosbert.data.readers`: " is a letter of a sentence.
+        quoted = separator != "\t"
+        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
         header = next(reader, [])
-        header = [name.removeprefix("\ufeff") for name in header]
         self._check_columns(header)
         while True:
             try:
@@ -145,7 +146,7 @@ class Records:
                 )
 
     def _fields(self, number: int, found: dict[str, Any], content: str) -> Row | Reject:
-        text, name = found.get(self._text), found.get(self._id, number)
+        text, name = found.get(self._text), found.get(self._id) if self._id else number
         if not isinstance(text, str):
             reason = f"no column {self._text!r}" if self._text not in found else f"{self._text!r} is no text"
             return Reject(number, reason, content[:_SHOWN].rstrip())
@@ -171,7 +172,8 @@ def _unpacked(raw: IO[bytes], packing: str, path: Path) -> Iterator[str]:
 
         stream = io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd"))
     try:
-        for line in stream:
-            yield line.decode("utf-8", "surrogateescape")
+        for number, line in enumerate(stream):
+            text = line.decode("utf-8", "surrogateescape")
+            yield text if number else text.removeprefix("\ufeff")
     except (OSError, EOFError) as error:
         raise KosbertError(f"{path} cannot be unpacked to its end ({error}): download or pack it again") from error

@@ -21,10 +21,12 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from kosbert.bulk.records import Reject, Row
+from kosbert.data.lock import alone
 from kosbert.errors import KosbertError, UsageError
 
 Form = Literal["parquet", "npy"]
 _MANIFEST, _REJECTS = "manifest.json", "rejects.jsonl"
+_LOCK = ".lock"
 
 
 @dataclass
@@ -55,15 +57,23 @@ class Shards:
 
     def __init__(self, folder: Path, settings: dict[str, Any], form: Form) -> None:
         self._folder, self._form = folder, form
-        with _room(folder):
-            folder.mkdir(parents=True, exist_ok=True)
         self.manifest = self._standing(json.loads(json.dumps(settings)))
         self._tidy()
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, settings: dict[str, Any], form: Form) -> Iterator["Shards"]:
+        """Make the folder or go on with it, with nobody else at work in it."""
+        with _room(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        busy = f"another process writes vectors into {folder}: wait for it, or choose another --out"
+        with alone(folder / _LOCK, busy):
+            yield cls(folder, settings, form)
 
     def _standing(self, settings: dict[str, Any]) -> Manifest:
         file = self._folder / _MANIFEST
         if not file.is_file():
-            if any(self._folder.iterdir()):
+            if any(each.name != _LOCK for each in self._folder.iterdir()):
                 raise UsageError(f"{self._folder} holds other things: choose an empty or new folder for --out")
             manifest = Manifest(settings)
             self._write_manifest(manifest)
@@ -72,6 +82,9 @@ class Shards:
             manifest = Manifest(**json.loads(file.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise KosbertError(f"{file} is damaged ({error}): choose another --out") from error
+        if not manifest.records and not manifest.finished:  # nothing is there yet that other settings could spoil
+            manifest.settings = settings
+            self._write_manifest(manifest)
         for name, value in manifest.settings.items():
             if settings.get(name) != value:
                 raise UsageError(
@@ -193,8 +206,9 @@ def read_shards(folder: str | Path) -> Iterator[tuple[list[str], NDArray[Any]]]:
     for shard in manifest.shards:
         first = folder / shard["files"][0]
         if first.suffix == ".npy":
-            lines = (folder / shard["files"][1]).read_text(encoding="utf-8").splitlines()
-            yield [json.loads(line)["id"] for line in lines], np.load(first, allow_pickle=False)
+            with (folder / shard["files"][1]).open(encoding="utf-8", newline="\n") as lines:
+                ids = [json.loads(line)["id"] for line in lines]
+            yield ids, np.load(first, allow_pickle=False)
         else:
             from pyarrow import parquet
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from kosbert.errors import KosbertError
+from kosbert.errors import KosbertError, UsageError
 
 PATIENCE = 600.0  # seconds without a new byte, after which the other process is taken to be stuck
 
@@ -60,6 +60,20 @@ def hold(path: Path, growing: Path) -> Iterator[None]:
         elif time.monotonic() - since > PATIENCE:
             raise KosbertError(f"another process holds {path} and does nothing: end it, then run this command again")
         time.sleep(0.05)
+
+
+@contextmanager
+def alone(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock at `path`; where another process holds it, say so at once."""
+    for _ in range(3):  # the last owner may delete its file while we open it
+        with path.open("ab") as handle:
+            if _try_lock(handle) and _is_same_file(handle, path):
+                try:
+                    yield
+                finally:
+                    _unlock(handle, path)
+                return
+    raise UsageError(busy)
 
 
 def _is_same_file(handle: IO[bytes], path: Path) -> bool:

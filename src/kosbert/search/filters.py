@@ -5,10 +5,10 @@ as text, so that dates such as 2020-01-31 have their order. A row without the fi
 """
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -51,18 +51,30 @@ def parse(expression: str) -> list[Condition]:
                 "write conditions such as source=news,year>=2020"
             )
         field, operator, value = found.groups()
-        conditions.append(Condition(field, operator, json.loads(value) if value.startswith('"') else value))
+        conditions.append(Condition(field, operator, _unquoted(value)))
         place = found.end()
     if not conditions:
         raise UsageError("the filter is empty: write a condition such as year>=2020, or leave it out")
     return conditions
 
 
-def _number(value: Any) -> float | None:
+def _unquoted(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    try:
+        return str(json.loads(value))
+    except ValueError:
+        raise UsageError(
+            f"the value {value} is not between two double quotes: close them, and write \\\\ for a backslash within"
+        ) from None
+
+
+def _number(value: Any) -> Decimal | None:
+    """A number to the last digit: a float would take two long ids for one."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
-    except ValueError:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
         return None
-    return number if math.isfinite(number) else None  # "nan" and "inf" are words
+    return number if number.is_finite() else None  # "nan" and "inf" are words

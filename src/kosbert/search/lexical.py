@@ -104,7 +104,9 @@ class Lexical:
     @classmethod
     def read(cls, folder: Path) -> "Lexical":
         """Read what `write` wrote."""
-        if not any(folder.glob("*")):
+        if not folder.is_dir():
+            raise KosbertError(f"the words in {folder} are gone: build the index again from its source")
+        if not any(folder.iterdir()):
             return cls(None, 0)
         try:
             retriever = _bm25s().BM25.load(str(folder), mmap=True, show_progress=False)

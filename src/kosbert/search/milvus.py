@@ -93,13 +93,14 @@ class MilvusStore:
     def nearest(self, queries: Vectors, k: int, allowed: Keys | None) -> Found:
         """The k nearest of each query, among the allowed keys, all if None."""
         if allowed is not None:
-            return filtered(queries, k, allowed, self._count, self._search, self.vectors, few=5_000)
+            most = _MOST - len(self._doomed)
+            return filtered(queries, k, allowed, self._count, self._search, self.vectors, few=5_000, most=most)
         return self._search(queries, min(k, self._count))
 
     def _search(self, queries: Vectors, k: int) -> Found:
-        wanted = k + len(self._doomed)
-        if wanted > _MOST:
-            raise UsageError(f"Milvus gives {_MOST:,} hits at most, not {wanted:,}: ask for fewer")
+        if k > _MOST:
+            raise UsageError(f"Milvus gives {_MOST:,} hits at most, not {k:,}: ask for fewer")
+        wanted = min(k + len(self._doomed), _MOST)  # those that a change has deleted by now cost nothing
         found = _asked(
             self.address,
             lambda: self._client.search(

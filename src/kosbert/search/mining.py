@@ -106,16 +106,17 @@ def near_duplicates(vectors: Vectors, threshold: float, *, block: int = BLOCK, e
     threshold -= 1e-6  # equal sentences have a cosine of 1 but for rounding
     if exact if exact is not None else len(vectors) <= EXACT_UP_TO:
         return list(_repeats(vectors, threshold, block))
-    kept = np.ones(len(vectors), bool)
+    first = np.arange(len(vectors))  # what a place repeats, itself where it is kept
     found = []
-    for places, neighbours, cosines in _proposed(vectors):
-        for place, others, nearness in zip(places.tolist(), neighbours, cosines, strict=True):
-            good = (others >= 0) & (others < place) & (nearness >= threshold)
-            good &= kept[others]
-            if good.any():  # neighbours come nearest first
-                which = int(np.argmax(good))
-                found.append(Pair(int(others[which]), place, float(nearness[which])))
-                kept[place] = False
+    for places, neighbours, _ in _proposed(vectors):
+        for place, others in zip(places.tolist(), neighbours, strict=True):
+            # In a crowd all neighbours may have been dropped: then what they repeat is near.
+            known = np.unique(first[others[(others >= 0) & (others < place)]])
+            nearness = vectors[known] @ vectors[place]
+            if len(known) and nearness.max() >= threshold:
+                which = int(nearness.argmax())
+                found.append(Pair(int(known[which]), place, float(nearness[which])))
+                first[place] = known[which]
     return found
 
 

@@ -98,14 +98,17 @@ def filtered(
     search: Callable[[Vectors, int], Found],
     vectors: Callable[[Keys], Vectors],
     few: int = 20_000,
+    most: int | None = None,
 ) -> Found:
     """The nearest among allowed keys, of a store of `count` vectors whose own search knows no filter.
 
-    Few allowed vectors are compared one by one; among many, the search is asked for more until enough are allowed.
+    Few allowed vectors are compared one by one; among many, the search is asked for more until enough are allowed, but
+    for `most` at most, where a store sets a limit.
     """
+    enough = count // 4 if most is None else min(count // 4, most)
     wanted = min(k, len(allowed))
     more = int(2 * k * count / max(1, len(allowed))) + 10
-    while len(allowed) > few and more < count // 4:
+    while len(allowed) > few and more < enough:
         keys, cosines = search(queries, more)
         fits = np.isin(keys, allowed)
         if (np.count_nonzero(fits, axis=1) >= wanted).all():

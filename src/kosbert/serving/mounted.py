@@ -17,10 +17,11 @@ from kosbert.search.hits import Hit
 from kosbert.search.index import Index
 from kosbert.search.map_page import MOST, layout
 from kosbert.search.topics import label_groups
+from kosbert.serving.errors import ApiError
 from kosbert.serving.known import Known
 from kosbert.serving.served import Served
 
-_REMEMBERED = 16  # groupings
+_REMEMBERED, _WAITING = 16, 4  # groupings
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,25 @@ class Mounted:
 
     async def grouped(self, method: str, count: int) -> dict[str, Any]:
         """Groups and a map of a sample; computed once a setting, and also to its end when nobody waits any more."""
-        setting = (method, count)
+        setting = (method, count if method == "kmeans" else 0)  # the others find their own number
         if setting not in self._groupings:
+            waiting = [each for each, future in self._groupings.items() if not future.done()]
+            if len(waiting) >= _WAITING:
+                raise ApiError(429, "too many groupings wait already: try again later", code="too_many", retry_after=10)
+            while len(self._groupings) >= _REMEMBERED:
+                del self._groupings[next(each for each in self._groupings if each not in waiting)]
             loop = asyncio.get_running_loop()
-            self._groupings[setting] = loop.run_in_executor(self._grouping, self._group, method, count)
-            while len(self._groupings) > _REMEMBERED:
-                self._groupings.popitem(last=False)
+            self._groupings[setting] = loop.run_in_executor(self._grouping, self._group, *setting)
         future = self._groupings[setting]
         try:
             return await asyncio.shield(future)
         except Exception:
             self._groupings.pop(setting, None)
             raise
+
+    def close(self) -> None:
+        """Begin no further grouping."""
+        self._grouping.shutdown(wait=False, cancel_futures=True)
 
     def _group(self, method: str, count: int) -> dict[str, Any]:
         sample = self._drawn()

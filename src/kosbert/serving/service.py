@@ -82,6 +82,8 @@ class Service:
     async def close(self) -> None:
         """Finish what was taken."""
         self.closing = True
+        if self.index:
+            self.index.close()
         await self.gatherer.close()
 
     async def encode(

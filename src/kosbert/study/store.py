@@ -19,9 +19,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from kosbert.data.lock import alone
 from kosbert.errors import KosbertError, UsageError, nearest
 
 
@@ -35,12 +35,8 @@ class Store:
     def alone(self) -> Iterator[None]:
         """Nobody else works here meanwhile: two studies would train the same stage into the same folder."""
         self.root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.root / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(f"another study works in {self.root}: wait for it, or choose another --store") from None
-        with lock:
+        busy = f"another study works in {self.root}: wait for it, or choose another --store"
+        with alone(self.root / ".lock", busy):
             yield
 
     def stage(self, key: str) -> Path:
