@@ -17,6 +17,7 @@ from kosbert.bulk import encode_file
 from kosbert.bulk import shards as shards_module
 from kosbert.bulk.shards import read_shards
 from kosbert.errors import KosbertError, UsageError
+from kosbert.model.torch_loading import load_torch
 
 NOUNS = ("비가", "눈이", "바람이", "아이가", "고양이가", "강아지가")
 VERBS = ("온다", "좋다", "간다", "본다", "잔다")
@@ -99,6 +100,19 @@ def test_a_mistake_at_the_start_does_not_keep_the_folder(model, tmp_path):
     with pytest.raises(UsageError, match="has no column 'text'"):
         encode_file(tmp_path / "a.csv", tmp_path / "out", model=model)
     assert encode_file(tmp_path / "a.csv", tmp_path / "out", model=model, text="sentence").rows == 1
+
+
+@pytest.mark.parametrize("change", [{"pooling": "max"}, {"max_length": 8}])
+def test_the_same_files_read_otherwise_are_another_model(change, file, tiny_bert, tmp_path):
+    def stop(position, size, manifest):
+        if manifest.shards:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encode_file(file, tmp_path / "out", model=load_torch(tiny_bert, pooling="mean"), shard=200, report=stop)
+    with pytest.raises(UsageError, match="was begun with model"):
+        encode_file(file, tmp_path / "out", model=load_torch(tiny_bert, **{"pooling": "mean"} | change), shard=200)
+    encode_file(file, tmp_path / "out", model=load_torch(tiny_bert, pooling="mean"), shard=200)
 
 
 def test_two_jobs_do_not_write_into_one_folder(file, model, tmp_path):

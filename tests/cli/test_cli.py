@@ -124,6 +124,66 @@ def test_doctor_names_a_data_folder_that_is_not_there(tmp_path: Path) -> None:
     assert any("does not exist" in line for line in report["advice"])
 
 
+def test_a_wrong_file_is_not_fetched_silently(tmp_path: Path) -> None:
+    (tmp_path / "korsts").mkdir()
+    (tmp_path / "korsts" / "sts-dev.tsv").write_text("cut off", encoding="utf-8")
+    done = run("data", "fetch", "korsts-dev", "--data-dir", str(tmp_path))
+    assert (done.returncode, "not the published bytes" in done.stdout) == (1, True)
+    assert "is not the file that was published: remove it" in done.stderr
+
+
+def test_the_sample_set_is_listed_under_both_of_its_tasks() -> None:
+    for task in ("sts", "nli"):
+        assert "sample" in [each["name"] for each in document("data", "list", "--task", task, "--json")]
+
+
+def test_brackets_are_text(tmp_path: Path) -> None:
+    assert "[garbus]" in shown({"sentence1": "a film by [garbus] and [/x]", "sentence2": "눈"})
+
+
+def shown(row: dict[str, str]) -> str:
+    """What `data show` prints of a row, by way of a data set of one row."""
+    code = (
+        "import sys\nfrom kosbert import data\nfrom kosbert.cli import main\n"
+        "from kosbert.data.records import ScoredPair\n"
+        f"data.load = lambda *names, **options: [ScoredPair({row['sentence1']!r}, {row['sentence2']!r}, 1.0)]\n"
+        "sys.argv = ['kosbert', 'data', 'show', 'korsts-dev']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=120, check=True,
+                          env=os.environ | {"COLUMNS": "200"})  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes are those of POSIX")
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = (
+        f'"{sys.executable}" -c "from kosbert.cli import main; main()" data show sample-sts-train --json | head -1'
+    )
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "{\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes are those of POSIX")
+def test_stopped_by_the_user_is_one_sentence() -> None:
+    code = (
+        "import os, signal, sys; from kosbert import data; from kosbert.cli import main\n"
+        "data.datasets = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.argv = ['kosbert', 'data', 'list']; main()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("kosbert: stopped; the same command goes on")
+
+
+def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "a.txt").write_text("비가 온다\n", encoding="utf-8")
+    done = run("index", "build", str(tmp_path / "a.txt"), "--out", str(tmp_path / "file" / "index"))
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "cannot be" in done.stderr
+
+
 def test_output_is_utf8_even_in_the_c_locale() -> None:
     done = run(
         "data", "show", "sample-sts-dev", "--head", "1", "--json", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING=""

@@ -254,6 +254,27 @@ def test_wrong_vectors(array, sentence, vectors, tmp_path: Path) -> None:
     assert sentence in mistake("evaluate", "--vectors", str(path), vectors[1], "--on", "sample-sts-dev")
 
 
+def test_an_empty_file_of_vectors(vectors, tmp_path: Path) -> None:
+    (tmp_path / "empty.npy").touch()
+    found = mistake("evaluate", "--vectors", str(tmp_path / "empty.npy"), vectors[1], "--on", "sample-sts-dev")
+    assert "no array of numbers" in found
+
+
+def test_too_few_pairs_to_compare(tmp_path: Path) -> None:
+    path = tmp_path / "three.csv"
+    path.write_text("sentence1,sentence2,score\n비,눈,1\n해,달,2\n물,불,3\n", encoding="utf-8")
+    assert "has 3 pairs: to compare models takes 4 or more" in mistake("compare", TFIDF, "random", "--on", str(path))
+
+
+def test_a_graph_is_a_model_and_no_set(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"no graph")
+    with pytest.raises(KosbertError, match=r"m\.onnx") as caught:
+        CliRunner().invoke(
+            app, ["evaluate", str(tmp_path / "m.onnx"), "--on", "sample-sts-dev"], catch_exceptions=False
+        )
+    assert "no known ending" not in str(caught.value)
+
+
 def test_vectors_fit_one_set(vectors) -> None:
     assert "one set" in mistake("evaluate", "--vectors", *vectors, "--on", "sample-sts-dev", "sample-sts-test")
 

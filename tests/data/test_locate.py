@@ -1,5 +1,6 @@
 """Look-up: the user's folder first, then the cache, then a verified download; else an error that names the ways."""
 
+import gzip
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from kosbert import data
 from kosbert.data import catalogue
+from kosbert.data.locate import verified
 from kosbert.data.readers import reader, scored, tab_separated
 from kosbert.data.registry import Dataset, File, Split
 from kosbert.errors import KosbertError
@@ -113,6 +115,20 @@ def test_a_data_set_without_an_address_says_where_to_get_it(monkeypatch: pytest.
     )
     with pytest.raises(KosbertError, match=r"get it from nowhere \(ask its authors\)"):
         data.load("tiny")
+
+
+@pytest.mark.parametrize("kind", ["sha256", "git"])
+def test_a_packed_file_has_the_checksum_of_what_is_in_it(kind: str, tmp_path: Path) -> None:
+    git = hashlib.sha1(b"blob %d\0" % len(BODY) + BODY, usedforsecurity=False)
+    known = hashlib.sha256(BODY) if kind == "sha256" else git
+    file = File("tiny/a.tsv", "", f"{kind}:{known.hexdigest()}")
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(gzip.compress(BODY))
+    assert verified(file, path) is True
+    path.write_bytes(gzip.compress(BODY + b"x"))
+    assert verified(file, path) is False
+    path.write_bytes(gzip.compress(BODY)[:-12])
+    assert verified(file, path) is False
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:

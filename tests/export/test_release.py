@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from typer.testing import CliRunner
 
 import kosbert
 from kosbert.cli.app import app
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
-from kosbert.export import export
+from kosbert.export import export, release
 from kosbert.export.quantise import to_whole
 from kosbert.model.axes import main_axes
 from kosbert.model.onnx_encoder import OnnxEncoder
@@ -108,6 +109,28 @@ def test_int8_is_refused_with_the_numbers(tiny_bert, sentences, pairs, tmp_path)
     same = [ScoredPair(sentences[0], sentences[1], 3.0)] * 3
     with pytest.raises(KosbertError, match="the correlation on same is undefined"):
         export(tiny_bert, tmp_path / "model", int8=True, gate=("same", same))
+
+
+def test_the_gate_does_not_count_what_the_dimensions_cost(tiny_bert, pairs, tmp_path):
+    made = export(tiny_bert, tmp_path / "model", int8=True, dim=4, gate=("pairs", pairs), max_drop=100)
+    plain = export(tiny_bert, tmp_path / "plain", dim=4, report={"pairs": pairs})
+    assert made.gate.before == pytest.approx(kosbert.load(plain.path).card["scores"]["pairs"]["spearman"], abs=1e-3)
+
+
+def test_a_pooling_that_leaves_the_prompt_out_is_no_graph(tiny_bert, tmp_path):
+    modules = [Transformer(str(tiny_bert)), Pooling(32, "mean", include_prompt=False)]
+    model = SentenceTransformer(modules=modules, device="cpu", prompts={"query": "질문: "}, default_prompt_name="query")
+    model.save(str(tmp_path / "model"))
+    with pytest.raises(UsageError, match="leaves its prompt out"):
+        export(tmp_path / "model", tmp_path / "out")
+
+
+def test_a_graph_that_was_traced_wrongly_is_not_written(tiny_bert, tmp_path, monkeypatch):
+    traced, other = release.onnx_graph, load_torch(tiny_bert, pooling="max").sentence_transformer
+    monkeypatch.setattr(release, "onnx_graph", lambda model, dim: traced(other, dim))
+    with pytest.raises(KosbertError, match="the graph gives other vectors than the model"):
+        export(tiny_bert, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_card_has_the_scores_of_what_is_written(tiny_bert, pairs, tmp_path):

@@ -30,6 +30,14 @@ def test_all_axes_change_nothing_and_few_keep_most(tiny_bert):
     assert lost < 0.8 * np.abs(cosines(before[:, :4]) - cosines(before)).mean()
 
 
+def test_the_prompt_stays(tiny_bert):
+    encoder = load_torch(tiny_bert)
+    encoder.sentence_transformer.prompts["query"] = "내일 아침 질문: "
+    encoder.sentence_transformer.default_prompt_name = "query"
+    turned = main_axes(encoder, TEXTS, encoder.dim)
+    np.testing.assert_allclose(cosines(turned.encode(TEXTS)), cosines(encoder.encode(TEXTS)), atol=1e-5)
+
+
 def test_the_dot_products_are_the_best_of_their_rank(tiny_bert):
     encoder = load_torch(tiny_bert)
     vectors = unit(encoder.encode(TEXTS))

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
@@ -119,6 +119,18 @@ def test_pickle_in_a_later_module_is_refused(tiny_bert, tmp_path):
     dense = tmp_path / "model" / "2_Dense"
     torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
     (dense / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match="pickle"):
+        load(tmp_path / "model")
+    save_file({"x": torch.zeros(1)}, dense / "decoy.safetensors")  # which nobody would load
+    with pytest.raises(UsageError, match="pickle"):
+        load(tmp_path / "model")
+
+
+def test_pickle_below_a_module_is_refused(tiny_bert, tmp_path):
+    SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32)], device="cpu").save(str(tmp_path / "model"))
+    below = tmp_path / "model" / "1_Pooling" / "query_0"
+    below.mkdir()
+    torch.save({}, below / "pytorch_model.bin")
     with pytest.raises(UsageError, match="pickle"):
         load(tmp_path / "model")
 

@@ -4,6 +4,7 @@ import json
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -19,6 +20,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch.nn import functional
 from transformers import (
+    AttentionInterface,
     AutoTokenizer,
     DebertaV2Config,
     DebertaV2Model,
@@ -32,6 +34,7 @@ from transformers import (
 
 from kosbert.model import is_packed, load, pack, supports_packing, unpack
 from kosbert.model.attention import attend, make_plan, packed_attention
+from kosbert.model.packing import ATTENTION_NAME
 
 LONG = "아이가 강아지와 함께 학교에 간다. " * 4
 
@@ -165,6 +168,28 @@ def test_prompt_left_out_of_pooling(tiny_bert, sentences):
     expected = model.encode(sentences, prompt="내일 아침 ")
     pack(model)
     assert abs(model.encode(sentences, prompt="내일 아침 ") - expected).max() < 1e-5
+
+
+def test_a_model_in_bfloat16(tiny_bert, sentences):
+    model = SentenceTransformer(str(tiny_bert), device="cpu", model_kwargs={"dtype": torch.bfloat16})
+    before = model.encode(sentences, convert_to_tensor=True)
+    pack(model)
+    found = model.encode(sentences, convert_to_tensor=True)
+    torch.testing.assert_close(found.float(), before.float(), atol=0.05, rtol=0.05)
+
+
+def test_a_model_that_cannot_be_packed_is_left_as_it_was(tiny_bert, sentences, monkeypatch):
+    model = SentenceTransformer(str(tiny_bert), device="cpu")
+    before = model.encode(sentences)
+
+    def broken(*arguments, **options):
+        raise RuntimeError("no such kernel")
+
+    with monkeypatch.context() as patched:
+        patched.setitem(AttentionInterface._global_mapping, ATTENTION_NAME, broken)
+        with pytest.raises(RuntimeError, match="no such kernel"):
+            pack(model)
+    np.testing.assert_array_equal(model.encode(sentences), before)
 
 
 def test_nothing_of_it_is_saved(tiny_bert, sentences, tmp_path):

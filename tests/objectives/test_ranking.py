@@ -59,6 +59,15 @@ def test_another_positive_of_the_same_anchor_is_no_negative(table, column):
     assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 
+def test_such_a_positive_is_none_wherever_it_stands(table, column):
+    # Anchor 0 has the positives 2 and 3; 3 is also the positive of anchor 1 and a hard negative of the first row.
+    loss = Ranking(table(ROWS), temperature=0.5)([column(0, 0, 1), column(2, 3, 3), column(3, 4, 5)])
+    first = negative_log_share(0, 2, [2, 4, 5])
+    second = negative_log_share(0, 3, [3, 4, 5])
+    third = negative_log_share(1, 3, [2, 3, 4, 5])
+    assert loss.item() == pytest.approx((first + second + third) / 3, rel=1e-6)
+
+
 def test_symmetric_leaves_out_the_other_anchors_of_the_same_positive(table, column):
     # Anchors 0, 1 and 4; rows 0 and 1 share positive 3, row 2 has positive 5.
     loss = Ranking(table(ROWS), temperature=0.5, symmetric=True)([column(0, 1, 4), column(3, 3, 5)])

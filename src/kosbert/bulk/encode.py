@@ -27,6 +27,7 @@ SHARD = 50_000
 """Rows of the input that make a shard: what is computed again, at most, after a kill."""
 
 _ENDS = 1 << 20
+_PROBES = ("비가 많이 온다.", "주식이 올랐다.")
 
 Precision = Literal["float32", "float16"]
 Report = Callable[[int, int, Manifest], None]
@@ -87,7 +88,13 @@ def encode_file(
             "text": text,
             "id": id,
         },
-        "model": {"name": encoder.source, "checksum": model_checksum(encoder), "dim": dim or encoder.dim},
+        "model": {
+            "name": encoder.source,
+            "checksum": model_checksum(encoder),
+            "dim": dim or encoder.dim,
+            "max_length": encoder.max_length,
+            "probe": encoder.encode(list(_PROBES), normalize=True)[:, :8].tolist(),  # pooling and prompt are no file
+        },
         "form": form,
         "precision": precision,
         "normalize": normalize,

@@ -86,7 +86,7 @@ class Shards:
             manifest.settings = settings
             self._write_manifest(manifest)
         for name, value in manifest.settings.items():
-            if settings.get(name) != value:
+            if not _alike(value, settings.get(name)):
                 raise UsageError(
                     f"{self._folder} was begun with {name} {value!r} and not {settings.get(name)!r}: choose another "
                     "--out, or give the same input and options"
@@ -167,6 +167,15 @@ class Shards:
     def _write_manifest(self, manifest: Manifest) -> None:
         with _room(self._folder), _in_place(self._folder / _MANIFEST) as stream:
             stream.write(json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
+
+
+def _alike(before: Any, now: Any) -> bool:
+    """Whether settings are those of before; numbers of a probe may differ by what another batch or thread makes."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(_alike(value, now.get(name)) for name, value in before.items())
+    if isinstance(before, list) and isinstance(now, list):
+        return bool(np.allclose(before, now, atol=1e-2))
+    return bool(before == now)
 
 
 @contextmanager

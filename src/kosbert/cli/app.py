@@ -3,10 +3,12 @@
 Exit codes: 0 done, 1 the work failed, 2 the call was wrong. A user's mistake is one sentence with the fix.
 """
 
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import kosbert
 from kosbert.cli import (
@@ -30,8 +32,31 @@ from kosbert.cli import (
 )
 from kosbert.errors import KosbertError
 
+_STOPPED = "kosbert: stopped; the same command goes on from what is saved (train: add --resume)"
+
+
+class _Commands(TyperGroup):
+    """The commands, with what may happen to any of them said in our words and not in typer's."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            found = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            print(_STOPPED, file=sys.stderr)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:  # `kosbert … | head` is not an error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has nowhere to go
+            raise typer.Exit(0) from None
+        except OSError as error:
+            file, why = error.filename or "a file", error.strerror or error
+            raise KosbertError(f"{file} cannot be read or written ({why}): check the path and its rights") from error
+        return found
+
+
 app = typer.Typer(
     name="kosbert",
+    cls=_Commands,
     help="Korean sentence embeddings: train, compare, prove, ship.",
     no_args_is_help=True,
     add_completion=False,
@@ -85,9 +110,3 @@ def main() -> None:
     except KosbertError as error:
         print(f"kosbert: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("kosbert: stopped; the same command goes on from what is saved (train: add --resume)", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # `kosbert … | head` is not an error
-        sys.stderr.close()
-        sys.exit(0)

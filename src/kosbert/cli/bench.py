@@ -44,12 +44,12 @@ def bench(
             bar.update(task, description=doing, completed=done, total=total)
 
         found = run(chosen, model, rounds=rounds, report=report)
-    if figure:
-        _draw(found, figure)
     if json:
         print_json({"on": on, **found.document()})
-        return
-    _print(found, on)
+    else:
+        _print(found, on)
+    if figure:
+        _draw(found, figure)  # last: what was measured is not lost where it cannot be written
 
 
 def _draw(found: "Bench", file: Path) -> None:

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from kosbert import data
 from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json, whole
 from kosbert.data.locate import find, locate, verified
 from kosbert.data.registry import Dataset
+from kosbert.errors import KosbertError
 
 app = typer.Typer(help="Data sets: list, fetch, show, check for leakage.", no_args_is_help=True)
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
@@ -24,11 +26,16 @@ def list_(
     json: JsonOption = False,
 ) -> None:
     """List the data sets: task, splits with row counts, licence, and whether they are here."""
-    chosen = [d for d in data.datasets().values() if task in ("", d.task) and language in ("", d.language)]
+    chosen = [
+        each
+        for each in data.datasets().values()
+        if task in ("", *each.task.split(", ")) and language in ("", each.language)
+    ]
     if json:
         print_json([_described(dataset, data_dir) for dataset in chosen])
         return
-    table = Table("name", "task", "lang", "splits (rows)", "licence", "here", title=f"{len(chosen)} data sets")
+    heads = (whole("name"), "task", "lang", whole("splits (rows)"), "licence", "here")
+    table = Table(*heads, title=f"{len(chosen)} data sets")
     for dataset in chosen:
         splits = ", ".join(f"{name} {split.rows:,}" if split.rows else name for name, split in dataset.splits.items())
         here = sum(data.available(dataset, name, data_dir) for name in dataset.splits)
@@ -84,9 +91,16 @@ def fetch(
                 {"path": str(path), "verified": verified(file, path)}
                 for file, path in zip(dataset.splits[split].files, paths, strict=True)
             ]
+    wrong = [file["path"] for files in found.values() for file in files if file["verified"] is False]
     if json:
         print_json(found)
-        return
+    else:
+        _print_files(found)
+    if wrong:
+        raise KosbertError(f"{wrong[0]} is not the file that was published: remove it, then run the same command")
+
+
+def _print_files(found: dict[str, list[dict[str, Any]]]) -> None:
     verdicts = {True: "as published", False: "[red]not the published bytes[/]", None: "no checksum published"}
     for reference, files in found.items():
         if not files:
@@ -121,7 +135,7 @@ def show(
     if shown:
         table = Table(*map(whole, asdict(shown[0])))
         for row in shown:
-            table.add_row(*map(str, asdict(row).values()))
+            table.add_row(*(escape(str(cell)) for cell in asdict(row).values()))
         out.print(table)
 
 
@@ -155,5 +169,5 @@ def check(
     out.print(table)
     for each in found:
         for example in each.examples:
-            theirs, ours = (" / ".join(texts) for texts in (example.against, example.rows))
+            theirs, ours = (escape(" / ".join(texts)) for texts in (example.against, example.rows))
             out.print(f"[dim]{each.level} {each.unit} ({example.similarity:.2f}):[/] {theirs} [dim]↔[/] {ours}")

@@ -20,7 +20,14 @@ DataDirOption = Annotated[
     typer.Option("--data-dir", envvar="KOSBERT_DATA", help="A folder with the data sets' files.", show_default=False),
 ]
 
-out = Console()
+
+class _Piped(Console):
+    def on_broken_pipe(self) -> None:
+        """Let `kosbert … | head` end well: rich would call it an error."""
+        raise BrokenPipeError
+
+
+out = _Piped()
 err = Console(stderr=True)
 
 

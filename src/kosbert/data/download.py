@@ -8,6 +8,7 @@ Read `fetch`, `_download`, `_attempt` in this order; the rest serves them.
 """
 
 import errno
+import gzip
 import hashlib
 import json
 import os
@@ -15,7 +16,8 @@ import random
 import re
 import ssl
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.message import Message
@@ -87,25 +89,32 @@ def fetch(
     return target
 
 
-def digest(path: Path, kind: str) -> str:
-    """The hexadecimal `sha256` of a file, or its `git` blob name."""
-    if kind == "sha256":
-        state = hashlib.sha256()
-    elif kind == "git":
-        state = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    else:
+def digest(path: Path, kind: str, *, packed: bool = False) -> str:
+    """The hexadecimal `sha256` of a file, or its `git` blob name; of what is in it where it is `packed` by gzip."""
+    if kind not in ("sha256", "git"):
         raise UsageError(f"{kind!r} is not a kind of checksum: use sha256 or git")
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            state.update(block)
+    size = sum(map(len, _blocks(path, packed))) if packed and kind == "git" else path.stat().st_size
+    state = hashlib.sha256() if kind == "sha256" else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    for block in _blocks(path, packed):
+        state.update(block)
     return state.hexdigest()
 
 
-def verify(path: Path, checksum: str) -> bool:
-    """Whether a file is here and has this checksum (`sha256:<hex>` or `git:<hex>`)."""
+def _blocks(path: Path, packed: bool) -> Iterator[bytes]:
+    with path.open("rb") as raw:
+        file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        while block := file.read(BLOCK):
+            yield block
+
+
+def verify(path: Path, checksum: str, *, packed: bool = False) -> bool:
+    """Whether a file is here and has this checksum (`sha256:<hex>` or `git:<hex>`); one cut short has not."""
     _check_checksum(checksum)
     kind, _, expected = checksum.lower().partition(":")
-    return path.is_file() and digest(path, kind) == expected
+    try:
+        return path.is_file() and digest(path, kind, packed=packed) == expected
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return False
 
 
 def pause(seconds: float) -> None:

@@ -1,7 +1,5 @@
 """Where the files of a data set are: the user's folder, then the cache, then a verified download."""
 
-import gzip
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +33,10 @@ def offline() -> bool:
     )
 
 
+class NotHereError(KosbertError):
+    """A file of a data set is nowhere, and may not or cannot be downloaded."""
+
+
 def find(file: File, folder: Path | None = None) -> Path | None:
     """A file that is here already, plain or gzipped: in `folder` or `KOSBERT_DATA` first, in the cache second."""
     for root in (folder or data_dir(), cache_dir()):
@@ -54,10 +56,8 @@ def verified(file: File, path: Path) -> bool | None:
     """Whether a file that is here has the published bytes; None where nothing was published to compare with."""
     if not file.checksum or file.member:
         return None
-    if path.name == f"{Path(file.path).name}.gz":  # our own packing of the published bytes
-        with gzip.open(path) as unpacked:
-            return file.checksum == f"sha256:{hashlib.file_digest(unpacked, 'sha256').hexdigest()}"
-    return verify(path, file.checksum)
+    packed = path.name == f"{Path(file.path).name}.gz"  # our own packing of the published bytes
+    return verify(path, file.checksum, packed=packed)
 
 
 def locate(
@@ -78,7 +78,7 @@ def locate(
         if path is None and download and file.url:
             path = _download(file, progress)
         if path is None:
-            raise KosbertError(_three_ways(dataset, file))
+            raise NotHereError(_three_ways(dataset, file))
         paths.append(path)
     return paths
 

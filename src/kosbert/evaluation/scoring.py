@@ -148,6 +148,10 @@ class Comparison:
     verdict: Verdict | None
 
 
+LEAST = 4
+"""Pairs without which Williams' and Steiger's tests say nothing."""
+
+
 def compare_on(
     sets: Sequence[ScoredSet],
     first: Encodes,
@@ -162,6 +166,8 @@ def compare_on(
         raise UsageError(f"{coefficient!r} is no coefficient: choose {' or '.join(COEFFICIENTS)}")
     found: dict[str, Difference | None] = {}
     for scored in sets:
+        if len(scored.pairs) < LEAST:
+            raise UsageError(f"{scored.name} has {len(scored.pairs)} pairs: to compare models takes {LEAST} or more")
         ours, theirs = _cosines(first, scored.pairs), _cosines(second, scored.pairs)
         gold = gold_scores(scored.pairs)
         found[scored.name] = compare(ours, theirs, gold, coefficient, resamples=resamples, seed=seed)
@@ -181,7 +187,7 @@ def read_vectors(path: Path) -> NDArray[np.floating]:
         vectors = np.load(path, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: give an existing .npy file with one vector a sentence") from error
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise UsageError(f"{path} holds no array of numbers: save one with numpy.save(path, vectors)") from error
     if not isinstance(vectors, np.ndarray) or vectors.dtype.kind not in "fiu":
         raise UsageError(f"{path} holds no array of numbers: save one with numpy.save(path, vectors)")

@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from kosbert.data.records import ScoredPair
@@ -27,6 +29,7 @@ from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 
 Format = Literal["onnx", "torch", "both"]
+_TRACED = 1e-3  # of a unit vector: what a graph in float32 may differ from the model
 PROBES = ("비가 많이 온다.", "폭우가 쏟아진다.", "주식이 올랐다.", "오늘 저녁에 친구와 영화를 보기로 했어요!")
 
 
@@ -131,6 +134,8 @@ def _shape(encoder: TorchEncoder, dim: int) -> dict[str, Any]:
     tokenizer = encoder.tokenizer
     if not hasattr(tokenizer, "backend_tokenizer") or encoder.max_length is None:
         raise UsageError("only transformers with a fast tokenizer can be exported; use this model with torch")
+    if encoder._prompt() and not all(getattr(each, "include_prompt", True) for each in encoder.sentence_transformer):
+        raise UsageError("the pooling of this model leaves its prompt out, which a graph cannot; use it with torch")
     return {
         "dim": dim,
         "max_length": encoder.max_length,
@@ -147,7 +152,11 @@ def _graph_files(encoder: TorchEncoder, shape: dict[str, Any], int8: bool) -> di
     tokenizer.no_padding()
     files = {"model.onnx": to_int8(graph) if int8 else graph, "tokenizer.json": tokenizer.to_str().encode()}
     with TemporaryDirectory() as folder:
+        plain = _opened(Path(folder), files | {"model.onnx": graph}, {}, shape).encode(PROBES)
         vectors = _opened(Path(folder), files, {}, shape).encode(PROBES)
+    far = np.abs(plain - encoder.encode(PROBES, dim=shape["dim"], normalize=True)).max()
+    if not far < _TRACED:
+        raise KosbertError(f"the graph gives other vectors than the model (by {far:.1e}): use this model with torch")
     probe = [{"text": text, "vector": vector.tolist()} for text, vector in zip(PROBES, vectors, strict=True)]
     return files | {"probe.json": json.dumps(probe, ensure_ascii=False).encode()}
 
@@ -158,6 +167,17 @@ def _opened(folder: Path, files: dict[str, bytes], card: dict[str, Any], shape: 
     return OnnxEncoder(folder, card={**card, "export": shape})
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """An encoder of fewer dimensions."""
+
+    encoder: TorchEncoder
+    dim: int
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        return self.encoder.encode(sentences, dim=self.dim)
+
+
 def _measured(
     encoder: TorchEncoder,
     files: dict[str, bytes],
@@ -166,8 +186,9 @@ def _measured(
     gate: tuple[str, Sequence[ScoredPair]],
 ) -> Gate:
     name, pairs = gate
+    cut = _Cut(encoder, shape["dim"])  # what the dimensions cost is not what int8 costs
     with TemporaryDirectory() as folder:
-        scores = [score_pairs(each, pairs)["spearman"] for each in (encoder, _opened(Path(folder), files, card, shape))]
+        scores = [score_pairs(each, pairs)["spearman"] for each in (cut, _opened(Path(folder), files, card, shape))]
     if None in scores:
         raise KosbertError(f"the correlation on {name} is undefined, so that int8 cannot be judged: name another set")
     return Gate(name, *(float(score or 0) for score in scores))

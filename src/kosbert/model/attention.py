@@ -158,7 +158,8 @@ def packed_attention(
     if query.device.type == "cpu" and query.dtype == torch.bfloat16:  # whose backward takes five times that of float32
         q, k, v = (tensor.float() for tensor in (query, key, value))
         with torch.autocast("cpu", enabled=False):
-            return packed_attention(module, q, k, v, attention_mask, dropout, scaling, **kwargs)
+            result, _ = packed_attention(module, q, k, v, attention_mask, dropout, scaling, **kwargs)
+        return (result if torch.is_autocast_enabled("cpu") else result.to(query.dtype)), None
     boundaries = kwargs.pop("cu_seq_lens_q", None)  # (sequences + 1,) where each sequence starts, and the end
     if boundaries is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)  # type: ignore[no-any-return]

@@ -30,5 +30,9 @@ def main_axes(encoder: TorchEncoder, sentences: Sequence[str], dim: int) -> Torc
     _, axes = np.linalg.eigh(vectors.T @ vectors)  # ascending, so that the last are the main ones
     weight = torch.from_numpy(np.ascontiguousarray(axes[:, ::-1][:, :dim].T))  # (dim, encoder.dim)
     layer = Dense(encoder.dim, dim, bias=False, activation_function=nn.Identity(), init_weight=weight)
-    model = SentenceTransformer(modules=[*encoder.sentence_transformer, layer], device=str(encoder.device))
+    old = encoder.sentence_transformer
+    model = SentenceTransformer(
+        modules=[*old, layer], device=str(encoder.device), prompts=old.prompts,
+        default_prompt_name=old.default_prompt_name,
+    )  # fmt: skip
     return TorchEncoder(model, source=f"{dim} axes of {encoder.source}", card=encoder.card)

@@ -29,7 +29,13 @@ def onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, *,
 @cache
 def mkl_is_slow() -> bool:
     """Whether this is a processor for which MKL was not made, and oneDNN is there."""
-    return has_onednn() and "AMD" in str(torch.cpu.get_capabilities().get("cpu_name", ""))
+    return has_onednn() and "AMD" in str(capabilities().get("cpu_name", ""))
+
+
+def capabilities() -> dict[str, Any]:
+    """What torch knows of this processor; older versions tell nothing."""
+    found: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return found
 
 
 def has_onednn() -> bool:

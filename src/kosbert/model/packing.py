@@ -77,7 +77,11 @@ def pack(model: SentenceTransformer) -> bool:
     if backbone.model_forward_params is not None:
         backbone.model_forward_params |= _FLAT_KEYS
     backbone.can_flatten_inputs = True
-    difference = (_probe(model) - padded).abs().max().item()
+    try:
+        difference = (_probe(model) - padded).abs().max().item()
+    except Exception:
+        unpack(model)
+        raise
     if difference < _PROBE_TOLERANCE * max(1.0, padded.abs().max().item()):
         return True
     unpack(model)

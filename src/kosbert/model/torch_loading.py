@@ -75,9 +75,10 @@ def _refuse_pickle(directory: Path) -> None:
             folders = [directory / module["path"] for module in modules]
         except (ValueError, TypeError, KeyError) as error:
             raise KosbertError(f"{directory / 'modules.json'} is damaged; save or download the model again") from error
+        folders += [path for folder in folders if folder != directory for path in folder.glob("**/") if path != folder]
     for folder in folders:
         pickled = [file for pattern in _PICKLED for file in folder.glob(pattern) if file.name != "training_args.bin"]
-        if pickled and not any(folder.glob("*.safetensors")):
+        if pickled and not any(folder.glob("model*.safetensors")):  # any other name is not what would be loaded
             raise UsageError(
                 f"{folder} has its weights only as pickle ({pickled[0].name}), which can run code; "
                 "convert it with model.save_pretrained(directory), which writes safetensors"

@@ -51,11 +51,13 @@ def contrast(
 def _known(anchors: Tensor, positives: Tensor, every_anchor: Tensor, candidates: Tensor) -> Tensor:
     """Which candidates are no negatives of which anchor, because they are known to mean the same: (rows, candidates).
 
-    Those with the text of the anchor or of its positive; and the positives of other rows with the same anchor, which
-    are the first candidates, in the order of `every_anchor`. All arguments are fingerprints.
+    Those with the text of the anchor or of its positive, or of a positive of another row with the same anchor, wherever
+    it stands; positives are the first candidates, in the order of `every_anchor`. All arguments are fingerprints.
     """
     known = (candidates == anchors[:, None]) | (candidates == positives[:, None])
-    known[:, : len(every_anchor)] |= every_anchor == anchors[:, None]
+    same = every_anchor == anchors[:, None]  # (rows, every row)
+    for row in torch.nonzero(same.sum(1) > 1).flatten().tolist():  # few rows have an anchor that comes again
+        known[row] |= torch.isin(candidates, candidates[: len(every_anchor)][same[row]])
     return known
 
 

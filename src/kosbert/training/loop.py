@@ -20,6 +20,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from kosbert.errors import KosbertError
+from kosbert.model.linear import capabilities
 from kosbert.model.tokens import Tokens
 from kosbert.objectives import Objective
 from kosbert.training.batches import Batch, Plan
@@ -225,7 +226,7 @@ def _precision(settings: Settings, device: torch.device) -> Any:
 @cache
 def fast_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 itself."""
-    found = torch.cpu.get_capabilities()
+    found = capabilities()
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
