@@ -131,7 +131,7 @@ def test_backbones(said):
 
 
 def test_fewer_layers_than_asked_for(said, tiny_bert):
-    assert "has 2 layers: give from 1 to 2" in said(backbone={"from": str(tiny_bert), "layers": 3})
+    assert "has 2 layers: give from 0 to 2" in said(backbone={"from": str(tiny_bert), "layers": 3})
 
 
 def test_an_output_that_cannot_be_used(said, tmp_path):

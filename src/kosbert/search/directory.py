@@ -63,7 +63,10 @@ def generation_folder(directory: Path, manifest: Manifest) -> Path:
     folder = directory / f"generation-{manifest.generation}"
     for name, expected in manifest.files.items():
         file = folder / name
-        size = file.stat().st_size if file.is_file() else -1
+        try:
+            size = file.stat().st_size
+        except FileNotFoundError:  # also while we look: another process may have switched
+            size = -1
         if size != expected["bytes"]:
             state = "is missing" if size < 0 else f"has {size:,} bytes where {expected['bytes']:,} were written"
             raise KosbertError(f"{file} {state}: build the index again from its source")

@@ -291,7 +291,7 @@ class Index:
             index._documents = Documents.read(folder / "documents.parquet")
             index._store = open_store(manifest.kind, manifest.model.dim, folder, manifest.store, writing=writing)
             index._lexical = Lexical.read(folder / "words") if manifest.words and manifest.count else None
-        except KosbertError:
+        except (KosbertError, FileNotFoundError):
             if disk.read_manifest(target).generation == manifest.generation:
                 raise
             return cls._open(target, encoder, writing=writing)  # another process has switched in the meantime
