@@ -112,7 +112,7 @@ def _scores(found: dict[str, Any], folder: Path) -> Part:
     part.table(main_table(found))
     for source, each in found["published"].get("sources", {}).items():
         caveats = each["caveats"]
-        several = (f"{', '.join(rows)}: {caveat}" for caveat, rows in caveats.items())
+        several = (f"{' · '.join(rows)}: {caveat}" for caveat, rows in caveats.items())
         told = " ".join(several if len(caveats) > 1 else caveats)
         part.note(
             f"Published: {source}. {told} Another backbone and other data than here: compare the order of the rows, "
