@@ -11,6 +11,13 @@ from kosbert.study import figures
 ROWS = {"STS": (81.4, 79.0, 83.0, [81.0, 81.8]), "<NLI> & 한국어 아주 긴 이름의 줄": (83.8, 82.0, 85.0, [83.8])}
 
 
+def test_long_names_that_begin_alike_stay_apart():
+    rows = {f"unsupervised, batch {size}": (70.0 + size, 69.0, 90.0, [70.0]) for size in (1, 2)}
+    svg = figures.forest(rows, "x", letters=28)
+    assert "unsupervised, batch 1<" in svg
+    assert "unsupervised, batch 2<" in svg
+
+
 def test_every_figure_is_xml_with_its_names_escaped():
     drawn = [
         figures.forest(ROWS, "scores"),

@@ -66,7 +66,7 @@ def forest(
     """Means with their intervals and the single seeds: name → (mean, low, high, seeds); names of so many letters."""
     if not rows:
         return ""
-    left, right, step, top = 20.0 + 6.0 * letters, 52.0, 30.0, 8.0
+    left, right, step, top = 14.0 + 6.8 * letters, 52.0, 30.0, 8.0
     width = left + 312.0
     values = [value for mean, low, high, seeds in rows.values() for value in (mean, low, high, *seeds)]
     low, high = min(values), max(values)

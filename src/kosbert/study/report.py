@@ -125,7 +125,9 @@ def _scores(found: dict[str, Any], folder: Path) -> Part:
             if row in test["rows"]:
                 one = test["rows"][row]["spearman"]
                 rows[row] = (*(100 * one[key] for key in ("mean", "low", "high")), [100 * each for each in one["runs"]])
-        drawn.append((f"scores-{number + 1}", f"Spearman ×100 on {test['name']}", figures.forest(rows, test["name"])))
+        letters = min(28, max((18, *map(len, rows))))  # names that begin alike must not end in the same dots
+        svg = figures.forest(rows, test["name"], letters=letters)
+        drawn.append((f"scores-{number + 1}", f"Spearman ×100 on {test['name']}", svg))
     part.panels(drawn, folder, wide=True)
     part.note(
         "Large dots are means, small ones single seeds, lines 95% intervals over seeds and pairs. Two lines may "
