@@ -1,6 +1,8 @@
-"""Tiny models for all tests, made here in a second: two layers of 32 dimensions, random weights, no network."""
+"""What tests share: a browser, and tiny models made in a second (two layers of 32 dimensions, random weights)."""
 
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,3 +112,18 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     RobertaModel(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by playwright; tests in a browser skip where one of them is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if not chromium:
+        pytest.skip("there is no chromium here: apt-get install chromium fonts-noto-cjk")
+    if sys.platform == "win32":
+        pytest.skip("tried with Debian's chromium only")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()

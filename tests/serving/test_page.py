@@ -8,7 +8,6 @@ import csv
 import io
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.skipif(not BROWSER, reason="there is no chromium here: apt-get install chromium fonts-noto-cjk"),
-    pytest.mark.skipif(sys.platform == "win32", reason="tried with Debian's chromium only"),
-]
 PAGE = Path(__file__).parents[2] / "src" / "kosbert" / "serving" / "page"
 TABS = ("compare", "heat", "search", "groups", "file")
 KEY = "0123456789abcdef0123"
@@ -108,14 +102,6 @@ def guarded(model_directory, tmp_path_factory):
     limits = ("--max-body", "3000", "--max-texts", "16")
     with serving(str(model_directory), "--keys", str(keys), *limits) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -4,27 +4,11 @@ Needs Debian's chromium and fonts-noto-cjk and the package playwright; set KOSBE
 """
 
 import os
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.skipif(not BROWSER, reason="there is no chromium here: apt-get install chromium fonts-noto-cjk"),
-    pytest.mark.skipif(sys.platform == "win32", reason="tried with Debian's chromium only"),
-]
 WIDTHS = (360, 1280)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
