@@ -8,6 +8,7 @@ import pytest
 
 import kosbert
 from kosbert.errors import KosbertError, UsageError
+from kosbert.evaluation.baselines import encoder
 from kosbert.model.torch_loading import load_torch
 
 HIDDEN, INNER, POSITIONS = 32, 64, 16
@@ -108,6 +109,15 @@ def test_it_encodes_and_is_unpacked_once(file: Path, tmp_path: Path) -> None:
     written = (folder / "model.safetensors").stat().st_mtime_ns
     np.testing.assert_array_equal(kosbert.load(file).encode(["비가 온다.", "온다"]), vectors)
     assert (folder / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_a_package_carries_it(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "carrier").mkdir()
+    (tmp_path / "carrier" / "__init__.py").touch()
+    file.rename(tmp_path / "carrier" / "tiny.bin")
+    monkeypatch.syspath_prepend(tmp_path)
+    vectors = encoder("carrier:tiny.bin").encode(["비가 온다."])
+    np.testing.assert_array_equal(vectors, kosbert.load(tmp_path / "carrier" / "tiny.bin").encode(["비가 온다."]))
 
 
 @pytest.mark.parametrize("keep", [3, 60, 200, 2_000])

