@@ -54,6 +54,19 @@ dev: sample-sts-dev
 train: {batch_size: 16, evaluate: 2}
 stages: {epochs: 1, options: {matryoshka: [32, 16]}, data: {limit: 160}}
 """
+TEACHER = """
+data: {nli: sample-nli-train, sts: sample-sts-train, held-out: sample-sts-test}
+max_length: 32
+dev: sample-sts-dev
+stages: {epochs: null, steps: 4, train: {batch_size: 16}, data: {limit: 80}}
+"""
+TAUGHT = """
+data: {sts: sample-sts-train, pairs: sample-sts-train, near: sample-sts-train, held-out: sample-sts-test}
+max_length: 32
+dev: sample-sts-dev
+train: {batch_size: 16}
+stages: {epochs: null, steps: 8, data: {limit: 80}}
+"""
 
 
 def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
@@ -94,6 +107,20 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     assert len(verify(shipped.path)) == 3
     assert kosbert.load(shipped.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
     assert kosbert.load(shipped.path).card["soup"]["ingredients"] == made.ingredients
+
+
+def test_a_second_teacher_learns_labels_and_teaches(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
+    labels, lessons = tmp_path / "labels.yaml", tmp_path / "lessons.yaml"
+    labels.write_text(TEACHER, encoding="utf-8")
+    lessons.write_text(TAUGHT, encoding="utf-8")
+    tuned = train(Recipe.load(RECIPES / "teacher.yaml", [labels], [f"backbone={tiny_bert}"]), tmp_path / "teacher")
+    assert set(tuned.curves) == {"nli", "sts"}
+    changes = [f"backbone={tiny_bert}", "stages.1.options.matryoshka=[32, 16]"]
+    changes += [f"stages.0.data.{source}.teacher={tuned.path}" for source in (0, 1)]
+    taught = train(Recipe.load(RECIPES / "taught.yaml", [lessons], changes), tmp_path / "taught")
+    assert set(taught.curves) == {"distil", "sts"}
+    assert kosbert.load(taught.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
 
 
 def test_nothing_that_is_reported_on_is_learnt_from():
