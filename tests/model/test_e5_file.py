@@ -128,6 +128,13 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(file: Path, tmp_path:
     assert not list((tmp_path / "cache").parent.rglob("unpacked/*"))
 
 
+def test_numbers_that_do_not_fit_the_weights_are_one_sentence(file: Path) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[:8] + struct.pack("<i", 2 * HIDDEN) + whole[12:])
+    with pytest.raises(KosbertError, match="or damaged"):
+        kosbert.load(file)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         kosbert.load(tmp_path / "none.bin")

