@@ -9,6 +9,7 @@ from kosbert.errors import UsageError
 from kosbert.model.torch_loading import load_torch
 from kosbert.training import Recipe, train
 from kosbert.training.lessons import Library
+from kosbert.training.teacher import teacher_vectors
 
 
 def columns(document, source, objective="cosine"):
@@ -71,6 +72,28 @@ def test_sentences_of_a_row_meet_with_edited_copies_of_the_first(document, files
     np.testing.assert_allclose(found[:, 0], encoder.encode(first), atol=2e-3)
     np.testing.assert_allclose(found[:, 1], encoder.encode(second), atol=2e-3)
     assert np.abs(found[:, 2] - found[:, 0]).max() > 0.01
+
+
+def test_the_teacher_reads_each_sentence_once(document, files, tiny_bert, tmp_path, monkeypatch):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("sentence1\tsentence2\tscore\n비\t눈\t1\n비\t책\t2\n눈\t비\t3\n", encoding="utf-8")
+    read = []
+
+    def counting(name, sentences):
+        read.append(list(sentences))
+        return teacher_vectors(name, sentences)
+
+    monkeypatch.setattr("kosbert.training.lessons.teacher_vectors", counting)
+    rain, snow, book = load_torch(tiny_bert).encode(["비", "눈", "책"])
+    found = taught(document, {"rows": str(pairs), "together": True}, tiny_bert)
+    np.testing.assert_allclose(found, [[rain, snow], [rain, book], [snow, rain]], atol=2e-3)
+    assert all(texts == ["비", "눈", "책"] for texts in read)
+    read.clear()
+    source = {"rows": str(files / "text.txt"), "translations": str(english := tmp_path / "english.txt")}
+    count = len((files / "text.txt").read_text(encoding="utf-8").splitlines())
+    english.write_text("비\n" * count, encoding="utf-8")  # two sentences may have one translation
+    np.testing.assert_allclose(taught(document, source, tiny_bert), [rain] * count, atol=2e-3)
+    assert all(texts == ["비"] for texts in read)
 
 
 def test_the_teacher_reads_the_translation(document, files, tiny_bert, tmp_path):

@@ -99,13 +99,17 @@ class Library:
     def _taught(self, source: Source, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
         """The teacher's vectors, (rows, dimension), or with several columns (rows, columns, dimension)."""
         read = self._translations(source)
-        vectors = []
+        numbers: dict[str, int] = {}  # the teacher reads each distinct sentence once
+        places = [
+            [numbers.setdefault(text, len(numbers)) for text in (read.get(text, text) for text in column)]
+            for column in columns
+        ]
         with torch.random.fork_rng(devices=[]):  # a teacher that is loaded may draw numbers, a cached one does not
-            for column in columns:
-                texts = [read.get(text, text) for text in column]
-                in_the_first(partial(teacher_vectors, source.teacher, texts))  # the others find them there
-                vectors.append(teacher_vectors(source.teacher, texts))
-        return vectors[0] if len(vectors) == 1 else np.stack(vectors, axis=1)
+            in_the_first(partial(teacher_vectors, source.teacher, list(numbers)))  # the others find them there
+            vectors = teacher_vectors(source.teacher, list(numbers))
+        if len(places) > 1:
+            return vectors[np.array(places).T]
+        return vectors if len(vectors) == len(places[0]) else vectors[places[0]]
 
     def _translations(self, source: Source) -> dict[str, str]:
         """What the teacher reads for each sentence that has a translation."""
