@@ -40,7 +40,7 @@ builtin: setup  ## train the built-in models anew: the corpus, two teachers, fiv
 	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --out $(RUNS)/edited --time-budget 2700 --resume
 	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --with recipes/builtin/4-base.yaml --out $(RUNS)/base --resume
 	$(BIN)/kosbert train recipes/builtin/5-teacher.yaml --out $(RUNS)/teacher --resume
-	$(BIN)/kosbert train recipes/builtin/6-taught.yaml --out $(RUNS)/taught --time-budget 3300 --resume
+	$(BIN)/kosbert train recipes/builtin/6-taught.yaml --out $(RUNS)/taught --time-budget 2700 --resume
 	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/7-sts.yaml --set seed=$$seed \
 	  --out $(RUNS)/sts-$$seed --resume || exit 1; done
 	$(BIN)/kosbert soup $(RUNS)/sts-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
