@@ -107,9 +107,10 @@ class Library:
         with torch.random.fork_rng(devices=[]):  # a teacher that is loaded may draw numbers, a cached one does not
             in_the_first(partial(teacher_vectors, source.teacher, list(numbers)))  # the others find them there
             vectors = teacher_vectors(source.teacher, list(numbers))
-        if len(places) > 1:
-            return vectors[np.array(places).T]
-        return vectors if len(vectors) == len(places[0]) else vectors[places[0]]
+        if len(places) == 1 and len(vectors) == len(places[0]):
+            return vectors  # on disk, and they may stay there
+        found: NDArray[Any] = vectors[np.array(places[0] if len(places) == 1 else places).T]
+        return found
 
     def _translations(self, source: Source) -> dict[str, str]:
         """What the teacher reads for each sentence that has a translation."""
