@@ -121,7 +121,7 @@ def test_one_warning_names_how_many_were_cut(encoder, caplog):
     np.testing.assert_allclose(vectors[0], vectors[3], atol=1e-5)
     caplog.clear()
     encoder.encode(["비가 온다."])
-    assert not caplog.records
+    assert not [record for record in caplog.records if "kosbert" in record.name]  # others may log from their threads
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_numbers() -> None:
 
 def test_reading(key_file: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert len(Keys.read(key_file, "third-key-0123456789, fourth-key-0123456789,")) == 4
-    assert not caplog.records
+    assert not [record for record in caplog.records if "kosbert" in record.name]
     if os.name == "posix":
         key_file.chmod(0o644)
         Keys.read(key_file)
