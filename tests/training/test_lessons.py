@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from kosbert.errors import UsageError
+from kosbert.model import load
 from kosbert.model.torch_loading import load_torch
 from kosbert.training import Recipe, train
 from kosbert.training.lessons import Library
-from kosbert.training.teacher import teacher_vectors
+from kosbert.training.teacher import joint_vectors
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
 
 
 def columns(document, source, objective="cosine"):
@@ -79,11 +85,11 @@ def test_the_teacher_reads_each_sentence_once(document, files, tiny_bert, tmp_pa
     pairs.write_text("sentence1\tsentence2\tscore\n비\t눈\t1\n비\t책\t2\n눈\t비\t3\n", encoding="utf-8")
     read = []
 
-    def counting(name, sentences):
+    def counting(teachers, sentences, reading=None):
         read.append(list(sentences))
-        return teacher_vectors(name, sentences)
+        return joint_vectors(teachers, sentences, reading)
 
-    monkeypatch.setattr("kosbert.training.lessons.teacher_vectors", counting)
+    monkeypatch.setattr("kosbert.training.lessons.joint_vectors", counting)
     rain, snow, book = load_torch(tiny_bert).encode(["비", "눈", "책"])
     found = taught(document, {"rows": str(pairs), "together": True}, tiny_bert)
     np.testing.assert_allclose(found, [[rain, snow], [rain, book], [snow, rain]], atol=2e-3)
@@ -94,6 +100,47 @@ def test_the_teacher_reads_each_sentence_once(document, files, tiny_bert, tmp_pa
     english.write_text("비\n" * count, encoding="utf-8")  # two sentences may have one translation
     np.testing.assert_allclose(taught(document, source, tiny_bert), [rain] * count, atol=2e-3)
     assert all(texts == ["비"] for texts in read)
+
+
+def test_a_sentence_stands_beside_its_neighbours(document, files, tiny_bert):
+    stage = {
+        "name": "teach",
+        "data": {"rows": str(files / "text.txt"), "teacher": str(tiny_bert), "neighbours": 2},
+        "objective": "distillation",
+        "epochs": 1,
+    }
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    encoder = load_torch(tiny_bert)
+    (lesson,) = Library(recipe, None).lessons(recipe.stages[0], encoder.sentence_transformer)
+    texts = list(dict.fromkeys((files / "text.txt").read_text(encoding="utf-8").splitlines()))
+    vectors = encoder.encode(texts, normalize=True)
+    cosines = vectors @ vectors.T - 2 * np.eye(len(texts))
+    np.testing.assert_array_equal(lesson.columns[0], np.arange(len(texts)))  # sentences in their order
+    np.testing.assert_array_equal(np.column_stack(lesson.columns[1:]), np.argsort(-cosines, axis=1)[:, :2])
+    assert lesson.labels.shape == (len(texts), 3, encoder.dim)
+    for column, labels in zip(lesson.columns, lesson.labels.swapaxes(0, 1).astype(np.float32), strict=True):
+        np.testing.assert_allclose(labels / np.linalg.norm(labels, axis=1, keepdims=True), vectors[column], atol=2e-3)
+
+
+def test_more_neighbours_than_sentences(document, tmp_path, tiny_bert):
+    (tmp_path / "two.txt").write_text("비가 온다\n눈이 온다\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="2 sentences have no 2 neighbours each: ask for fewer"):
+        taught(document, {"rows": str(tmp_path / "two.txt"), "neighbours": 2}, tiny_bert)
+    with pytest.raises(UsageError, match="neighbours stand beside single sentences"):
+        taught(document, {"rows": str(tmp_path / "two.txt"), "neighbours": 1, "edited": 1}, tiny_bert)
+
+
+def test_several_teachers_are_joined_by_their_cosines(document, files, tiny_bert):
+    source = {"rows": str(files / "text.txt")}
+    stage = {"name": "teach", "data": source, "objective": "distillation", "epochs": 1}
+    stage["data"] = source | {"teacher": {str(tiny_bert): 3, "builtin": 1}}
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    (lesson,) = Library(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    texts = list(dict.fromkeys((files / "text.txt").read_text(encoding="utf-8").splitlines()))
+    first, second = (load(name).encode(texts, normalize=True) for name in (tiny_bert, "builtin"))
+    joint = lesson.labels.astype(np.float32)
+    joint /= np.linalg.norm(joint, axis=1, keepdims=True)
+    np.testing.assert_allclose(joint @ joint.T, 0.75 * first @ first.T + 0.25 * second @ second.T, atol=3e-3)
 
 
 def test_the_teacher_reads_the_translation(document, files, tiny_bert, tmp_path):

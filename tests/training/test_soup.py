@@ -36,6 +36,11 @@ def test_whole_numbers_are_not_averaged():
     assert made["w"].tolist() == [1.5]
 
 
+def test_shares_weigh():
+    states = [{"w": torch.tensor([0.0])}, {"w": torch.tensor([5.0])}]
+    assert average(states, [4, 1])["w"].tolist() == [1.0]
+
+
 @pytest.fixture
 def variants(tiny_bert, tmp_path):
     """The tiny model pushed into opposite directions: the average is the model itself."""
@@ -65,6 +70,18 @@ def test_the_average_of_two_directions(variants, tiny_bert, sentences, tmp_path)
     np.testing.assert_allclose(loaded.encode(sentences), plain.encode(sentences), atol=1e-5)
     assert "scores" not in loaded.card
     assert loaded.card["soup"]["ingredients"] == made.ingredients
+
+
+def test_with_shares_nothing_is_chosen(variants, tiny_bert, sentences, tmp_path):
+    pairs = [ScoredPair(sentences[0], other, float(number)) for number, other in enumerate(sentences[1:])]
+    made = soup([variants[0], tiny_bert], {"dev": pairs}, tmp_path / "soup", shares=[1, 3])
+    loaded, plain, pushed = (load_torch(each).sentence_transformer for each in (made.path, tiny_bert, variants[0]))
+    for name, value in loaded.state_dict().items():
+        torch.testing.assert_close(value, 0.25 * pushed.state_dict()[name] + 0.75 * plain.state_dict()[name])
+    assert load_torch(made.path).card["soup"]["shares"] == [1, 3]
+    for wrong in ([1], [1, 0]):
+        with pytest.raises(UsageError, match="2 models need as many shares above 0"):
+            soup(variants, {"dev": pairs}, tmp_path / "other", shares=wrong)
 
 
 def test_what_cannot_be_mixed(variants, tiny_roberta, tmp_path, sentences):

@@ -62,6 +62,12 @@ def train(
             best = "" if standing.best is None else f", best dev {100 * standing.best:.2f}"
             bar.update(tasks[stage.name], completed=standing.step, standing=f"loss {point['loss']:.4f}{best}")
 
+        def reading(teacher: str, done: int, every: int) -> None:
+            key = f"{teacher} {every}"
+            if key not in tasks:
+                tasks[key] = bar.add_task(f"{Path(teacher).name} reads", total=every, standing="sentences")
+            bar.update(tasks[key], completed=done)
+
         trained = run(
             chosen,
             target,
@@ -71,6 +77,7 @@ def train(
             checkpoint_every=checkpoint_every,
             report=report,
             trackers=trackers or (),
+            reading=reading,
         )
     if quiet:
         return

@@ -245,10 +245,9 @@ def _fingerprints(recipe: Recipe, data_dir: Path | None) -> dict[str, Fingerprin
         groups += [(tuple(other), ()) for other in (source.without, source.translations) if other]
     found = {" + ".join(names): fingerprint(names, columns, data_dir) for names, columns in groups}
     for source in recipe.stages[0].data:
-        if source.teacher:
-            graph = Path(source.teacher).suffix == ".onnx"
-            weights = _digest(teacher_checksums(source.teacher)) if graph else _weights(source.teacher)
-            found[f"teacher {source.teacher}"] = {"sha256": weights}
+        for teacher in source.teacher:
+            weights = _digest(teacher_checksums(teacher)) if Path(teacher).suffix == ".onnx" else _weights(teacher)
+            found[f"teacher {teacher}"] = {"sha256": weights}
     return found
 
 

@@ -22,16 +22,17 @@ from kosbert.objectives import OBJECTIVES, Objective, build
 from kosbert.training.edits import edited
 from kosbert.training.examples import Examples, examples, read_rows
 from kosbert.training.loop import Lesson
+from kosbert.training.neighbours import neighbours
 from kosbert.training.processes import in_the_first
 from kosbert.training.recipe import Recipe, Source, Stage
-from kosbert.training.teacher import teacher_vectors
+from kosbert.training.teacher import Reading, joint_vectors
 
 
 class Library:
     """The rows that a recipe names, each read once; `fingerprints` go into the model's card."""
 
-    def __init__(self, recipe: Recipe, folder: Path | None) -> None:
-        self._recipe, self._folder = recipe, folder
+    def __init__(self, recipe: Recipe, folder: Path | None, reading: Reading | None = None) -> None:
+        self._recipe, self._folder, self._reading = recipe, folder, reading
         self._rows: dict[str, list[Record]] = {}
         self._made: dict[str, Examples] = {}
         self.fingerprints: dict[str, dict[str, Any]] = {}
@@ -90,6 +91,8 @@ class Library:
             if source.teacher:
                 labels = self._taught(source, made.columns)
                 dimension = labels.shape[-1]
+                if source.neighbours:
+                    made, labels = _beside_neighbours(made, labels, source.neighbours, self._recipe.seed)
             key = json.dumps([source.objective or stage.objective, source.options, dimension], sort_keys=True)
             if key not in found:
                 found[key] = self._objective(source, stage, model, dimension)
@@ -105,8 +108,9 @@ class Library:
             for column in columns
         ]
         with torch.random.fork_rng(devices=[]):  # a teacher that is loaded may draw numbers, a cached one does not
-            in_the_first(partial(teacher_vectors, source.teacher, list(numbers)))  # the others find them there
-            vectors = teacher_vectors(source.teacher, list(numbers))
+            # In the first process; the others find them there.
+            in_the_first(partial(joint_vectors, source.teacher, list(numbers), self._reading))
+            vectors = joint_vectors(source.teacher, list(numbers))
         if len(places) == 1 and len(vectors) == len(places[0]):
             return vectors  # on disk, and they may stay there
         found: NDArray[Any] = vectors[np.array(places[0] if len(places) == 1 else places).T]
@@ -153,8 +157,12 @@ class Library:
         where = f"stage {stage.name}, data {', '.join(source.rows)}"
         if (name == "distillation") != bool(source.teacher):
             raise UsageError(f"{where}: distillation, and nothing else, needs a teacher; name a model or an ONNX file")
-        if not source.teacher and (source.edited or source.together or source.translations):
-            raise UsageError(f"{where}: only distillation knows edited, together and translations; drop them")
+        if not source.teacher and (source.edited or source.together or source.translations or source.neighbours):
+            raise UsageError(
+                f"{where}: only distillation knows edited, neighbours, together and translations; drop them"
+            )
+        if source.neighbours and (source.edited or source.together):
+            raise UsageError(f"{where}: neighbours stand beside single sentences; drop edited and together")
         needs = OBJECTIVES[name].needs
         key = f"{needs} {source.model_dump_json()}"
         if key not in self._made:
@@ -196,3 +204,14 @@ class Library:
             batch_size = self._recipe.settings(stage).batch_size
             work.append(stage.steps * batch_size if stage.steps else rows * (stage.epochs or 1))
         return [budget * each / sum(work) for each in work]
+
+
+def _beside_neighbours(
+    made: Examples, vectors: NDArray[Any], count: int, seed: int
+) -> tuple[Examples, NDArray[np.float16]]:
+    """Each sentence with its neighbours, as the teacher's vectors have them: columns, and vectors for every column."""
+    (texts,) = made.columns
+    if len(texts) <= count:
+        raise UsageError(f"{len(texts)} sentences have no {count} neighbours each: ask for fewer")
+    places = np.column_stack([np.arange(len(texts)), neighbours(vectors, count, seed=seed)])
+    return Examples(tuple(tuple(texts[place] for place in column) for column in places.T)), vectors[places]

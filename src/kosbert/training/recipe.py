@@ -35,7 +35,12 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str | Mapping) else value
 
 
+def _as_shares(value: Any) -> Any:
+    return {value: 1.0} if isinstance(value, str) and value else value or {}
+
+
 Names = Annotated[list[str], BeforeValidator(_as_list)]
+Shares = Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_as_shares)]
 
 
 class NewBackbone(_Strict):
@@ -95,7 +100,9 @@ class Source(_Strict):
     options: dict[str, Any] = {}
     batch_size: int | None = Field(None, ge=1)
     weight: float = Field(1.0, gt=0, description="how much its loss counts")
-    teacher: str = Field("", description="for distillation: a model, or an ONNX file that reads strings")
+    teacher: Shares = Field(
+        {}, description="for distillation: a model, or an ONNX file that reads strings; several with their shares"
+    )
     columns: dict[str, str] = Field({}, description="for files: our roles (sentence1, score) → their column names")
     without: Names = Field([], description="data sets: rows that share a sentence with one of them are left out")
     shortest: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
@@ -106,6 +113,7 @@ class Source(_Strict):
         [], description="for distillation: the same rows in the language that the teacher reads"
     )
     edited: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")
+    neighbours: int = Field(0, ge=0, description="for distillation: similar sentences of the rows, in the same batch")
 
 
 def _as_sources(value: Any) -> Any:

@@ -28,6 +28,7 @@ from kosbert.training.lessons import Library
 from kosbert.training.loop import Hooks, Progress, batches_of, optimizer_for, run_stage
 from kosbert.training.processes import agreed, barrier, in_the_first, joined, rank, world
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe, Stage
+from kosbert.training.teacher import Reading
 from kosbert.training.tracking import tracked
 
 Report = Callable[[Stage, Progress, int, dict[str, float]], None]
@@ -53,6 +54,7 @@ def train(
     checkpoint_every: float = 300.0,
     report: Report | None = None,
     trackers: Sequence[str] = (),
+    reading: Reading | None = None,
 ) -> Trained:
     """Train what a recipe says into `out`.
 
@@ -65,21 +67,28 @@ def train(
         checkpoint_every: seconds between two checkpoints.
         report: called after every step with the stage, its progress, its number of steps, and the newest point.
         trackers: tensorboard, wandb: where to show the curves besides.
+        reading: called while a teacher reads, with its name, the sentences that are done and all of them.
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe.load(recipe)
     tracking.check(trackers)
     with joined():
-        return _Run(recipe, Path(out), data_dir, checkpoint_every, report).go(resume, time_budget, trackers)
+        return _Run(recipe, Path(out), data_dir, checkpoint_every, report, reading).go(resume, time_budget, trackers)
 
 
 class _Run:
     """One call of `train`: what its steps share."""
 
     def __init__(
-        self, recipe: Recipe, out: Path, data_dir: Path | None, checkpoint_every: float, report: Report | None
+        self,
+        recipe: Recipe,
+        out: Path,
+        data_dir: Path | None,
+        checkpoint_every: float,
+        report: Report | None,
+        reading: Reading | None,
     ) -> None:
         self.recipe, self.out, self.report = recipe, out, report
-        self.library = Library(recipe, data_dir)
+        self.library = Library(recipe, data_dir, reading)
         self.checkpoints = Checkpoints(out / "checkpoints")
         self.checkpoint_every, self.saved_at = checkpoint_every, time.monotonic()
         self.curves: Curves = {}

@@ -2,6 +2,9 @@
 
 Greedy, as in Wortsman et al. 2022, Model soups, §2: from the best model on dev downwards, each is stirred in if the
 average with it is not worse on dev. https://arxiv.org/abs/2203.05482
+
+Or with given shares, as in Wortsman et al. 2022, Robust fine-tuning of zero-shot models, §3: a fine-tuned model and a
+little of what it was before keeps what fine-tuning forgets. https://arxiv.org/abs/2109.01903
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,10 +51,14 @@ def greedy(states: Sequence[State], score: Callable[[State], float]) -> tuple[li
     return chosen, best, own
 
 
-def average(states: Sequence[State]) -> State:
-    """The mean of every tensor; whole numbers (counters, position ids) are those of the first."""
+def average(states: Sequence[State], shares: Sequence[float] | None = None) -> State:
+    """The mean of every tensor, by shares; whole numbers (counters, position ids) are those of the first."""
+    weights = torch.tensor(shares or [1.0] * len(states), dtype=torch.float64)
+    weights /= weights.sum()
     return {
-        name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
+        name: torch.einsum("s,s...->...", weights, torch.stack([state[name].double() for state in states])).to(
+            value.dtype
+        )
         if value.is_floating_point()
         else value
         for name, value in states[0].items()
@@ -64,10 +71,21 @@ def _reading(encoder: TorchEncoder) -> list[Any]:
     return [model.max_seq_length, *([type(each).__name__, each.get_config_dict()] for each in list(model)[1:])]
 
 
-def soup(models: Sequence[str | Path], dev: Mapping[str, Sequence[ScoredPair]], out: str | Path) -> Soup:
-    """Average models that share a backbone into `out`, chosen by the mean Spearman over the dev sets."""
+def soup(
+    models: Sequence[str | Path],
+    dev: Mapping[str, Sequence[ScoredPair]],
+    out: str | Path,
+    *,
+    shares: Sequence[float] | None = None,
+) -> Soup:
+    """Average models that share a backbone into `out`, chosen by the mean Spearman over the dev sets.
+
+    With `shares`, one for each model, nothing is chosen: all go in by their shares.
+    """
     if len(models) < 2:
         raise UsageError("a soup needs two models or more: give their directories")
+    if shares and (len(shares) != len(models) or min(shares) <= 0):
+        raise UsageError(f"{len(models)} models need as many shares above 0, not {list(shares)}")
     encoders: list[TorchEncoder] = [load_torch(each, device="cpu") for each in models]
     states = [dict(each.sentence_transformer.state_dict()) for each in encoders]
     shapes = [{name: value.shape for name, value in state.items()} for state in states]
@@ -90,11 +108,17 @@ def soup(models: Sequence[str | Path], dev: Mapping[str, Sequence[ScoredPair]], 
             raise KosbertError("a dev score is undefined, so that nothing can be chosen: name another set")
         return sum(defined) / len(defined)
 
-    chosen, best, own = greedy(states, score)
-    kitchen.sentence_transformer.load_state_dict(average([states[number] for number in chosen]))
+    if shares:
+        mixed, chosen, own = average(states, shares), list(range(len(states))), [score(state) for state in states]
+        best = score(mixed)
+    else:
+        chosen, best, own = greedy(states, score)
+        mixed = average([states[number] for number in chosen])
+    kitchen.sentence_transformer.load_state_dict(mixed)
     names = [str(each) for each in models]
     scores = dict(zip(names, own, strict=True))
     note = {"ingredients": [names[number] for number in chosen], "dev": list(dev), "scores": scores, "score": best}
+    note |= {"shares": list(shares)} if shares else {}
     card = {**encoders[chosen[0]].card, "soup": note}
     card.pop("scores", None)  # those of one ingredient
     return Soup(kitchen.save(out, card), [names[number] for number in chosen], scores, best)

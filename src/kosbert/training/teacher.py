@@ -7,7 +7,8 @@ strings. `PACKAGE:PATH` names a file or a folder that an installed package carri
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,12 @@ from kosbert.data.locate import cache_dir
 from kosbert.errors import KosbertError
 from kosbert.model.string_graph import StringGraph, model_path
 
+_FILES = (".safetensors", ".onnx", ".json", ".txt", ".model")
 _BLOCK = 4096  # sentences between two notes of how far we are
+
+
+Reading = Callable[[str, int, int], None]
+"""Told who reads, how many sentences are done, and of how many."""
 
 
 class Teacher(Protocol):
@@ -82,6 +88,27 @@ def teacher_vectors(
         ) from error
 
 
+def joint_vectors(
+    teachers: Mapping[str, float], sentences: Sequence[str], reading: Reading | None = None
+) -> NDArray[np.float16]:
+    """The vectors of one teacher; or those of several beside each other, so that their cosine is the mean of theirs.
+
+    The shares weigh the mean. One teacher's vectors are left as they are, on disk.
+    """
+    found = [teacher_vectors(name, sentences, report=reading and partial(reading, name)) for name in teachers]
+    if len(found) == 1:
+        return found[0]
+    joint = np.empty((len(sentences), sum(each.shape[1] for each in found)), np.float16)
+    at = 0
+    for vectors, share in zip(found, teachers.values(), strict=True):
+        for start in range(0, len(sentences), _BLOCK):
+            block = vectors[start : start + _BLOCK].astype(np.float32)
+            block *= np.sqrt(share) / np.linalg.norm(block, axis=1, keepdims=True).clip(1e-12)
+            joint[start : start + _BLOCK, at : at + block.shape[1]] = block
+        at += vectors.shape[1]
+    return joint
+
+
 def _standing(file: Path, note: Path) -> tuple[int, int]:
     """How many vectors are there, and their dimension; none where the two files do not fit each other."""
     try:
@@ -105,7 +132,7 @@ def teacher_checksums(name: str) -> list[str]:
     if path.is_file():
         files = sorted(path.parent.glob(f"{path.stem}*"))  # an ONNX graph may keep its weights beside it
     else:
-        files = sorted(each for each in path.rglob("*") if each.suffix in (".safetensors", ".json", ".txt", ".model"))
+        files = sorted(each for each in path.rglob("*") if each.suffix in _FILES)
     digests = []
     for file in filter(Path.is_file, files):
         with file.open("rb") as stream:
