@@ -52,7 +52,11 @@ builtin: setup  ## train the built-in models anew: the corpus, two teachers, fiv
 	$(BIN)/kosbert train recipes/builtin/9-taught.yaml --out $(RUNS)/taught --resume
 	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
 	  --with recipes/builtin/7-korsts.yaml --with recipes/builtin/10-again.yaml --out $(RUNS)/again-$$seed --resume || exit 1; done
-	$(BIN)/kosbert soup $(RUNS)/again-*/model $(DEV) --out $(RUNS)/soup
+	$(BIN)/kosbert soup $(RUNS)/again-*/model $(DEV) --out $(RUNS)/long
+	$(BIN)/kosbert train recipes/builtin/9-taught.yaml --with recipes/builtin/11-short.yaml --out $(RUNS)/short --resume
+	$(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=1 --with recipes/builtin/7-korsts.yaml \
+	  --with recipes/builtin/10-again.yaml --set backbone=$(RUNS)/short/model --out $(RUNS)/short-sts --resume
+	$(BIN)/kosbert soup $(RUNS)/long $(RUNS)/short-sts/model --share 1 --share 1 $(DEV) --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
 	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)
 

@@ -138,6 +138,10 @@ def test_a_second_teacher_learns_labels_and_teaches(tiny_bert, tmp_path, monkeyp
         reading=lambda teacher, done, every: readers.add(teacher),
     )
     assert readers == {str(mixed.path), str(tiny_bert)}
+    changes += [f"backbone={taught.path}", "stages.0.options.matryoshka=[32, 16]"]
+    taught = train(
+        Recipe.load(RECIPES / "9-taught.yaml", [RECIPES / "11-short.yaml", lessons], changes), tmp_path / "short"
+    )
     overlays = [RECIPES / "7-korsts.yaml", RECIPES / "10-again.yaml", sts]
     again = train(Recipe.load(RECIPES / "6-sts.yaml", overlays, [f"backbone={taught.path}"]), tmp_path / "again")
     assert kosbert.load(again.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
@@ -149,6 +153,7 @@ def test_nothing_that_is_reported_on_is_learnt_from():
         "4-base.yaml": ["3-edited.yaml"],
         "7-korsts.yaml": ["6-sts.yaml"],
         "10-again.yaml": ["6-sts.yaml"],
+        "11-short.yaml": ["9-taught.yaml"],
     }
     for path in sorted(RECIPES.glob("*.yaml")):
         first, *overlays = [*(RECIPES / name for name in below.get(path.name, [])), path]

@@ -21,9 +21,7 @@ from kosbert.errors import KosbertError
 
 _MAGIC = b"E5S1"
 _BLOCK = np.dtype([("scale", "<f2"), ("nibbles", "u1", 16)])  # 32 weights: the low halves first, then the high ones
-WORDS = (
-    40_000  # every piece with Hangul or of ASCII letters alone, and signs: a teacher may learn from English labels too
-)
+WORDS = 40_000  # every piece with Hangul or of ASCII letters alone, and signs; English labels teach it too
 _NAMES = {
     "emb.word": "embeddings.word_embeddings.weight",
     "emb.pos": "embeddings.position_embeddings.weight",
