@@ -27,7 +27,8 @@ def test_rain_is_rain():
     rain, shares = model.similarity("비가 많이 온다", ["폭우가 쏟아진다", "주식이 올랐다"])[0]
     assert rain > shares + 0.2
     assert model.encode("비가 온다", dim=128).shape == (128,)
-    assert model.card["scores"]["korsts-test"]["spearman"] > 0.7
+    assert model.card["scores"]["korsts-test"]["spearman"] > 0.78  # what it was to reach
+    assert model.card["scores"]["klue-sts-dev"]["spearman"] > 0.82
 
 
 @pytest.mark.parametrize("name", BUILTIN_MODELS)

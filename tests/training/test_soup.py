@@ -79,7 +79,7 @@ def test_with_shares_nothing_is_chosen(variants, tiny_bert, sentences, tmp_path)
     for name, value in loaded.state_dict().items():
         torch.testing.assert_close(value, 0.25 * pushed.state_dict()[name] + 0.75 * plain.state_dict()[name])
     assert load_torch(made.path).card["soup"]["shares"] == [1, 3]
-    for wrong in ([1], [1, 0]):
+    for wrong in ([1], [1, 0], [1, float("nan")], [1, float("inf")]):
         with pytest.raises(UsageError, match="2 models need as many shares above 0"):
             soup(variants, {"dev": pairs}, tmp_path / "other", shares=wrong)
 

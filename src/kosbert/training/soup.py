@@ -7,6 +7,7 @@ Or with given shares, as in Wortsman et al. 2022, Robust fine-tuning of zero-sho
 little of what it was before keeps what fine-tuning forgets. https://arxiv.org/abs/2109.01903
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def soup(
     """
     if len(models) < 2:
         raise UsageError("a soup needs two models or more: give their directories")
-    if shares and (len(shares) != len(models) or min(shares) <= 0):
+    if shares and (len(shares) != len(models) or not all(0 < share < math.inf for share in shares)):
         raise UsageError(f"{len(models)} models need as many shares above 0, not {list(shares)}")
     encoders: list[TorchEncoder] = [load_torch(each, device="cpu") for each in models]
     states = [dict(each.sentence_transformer.state_dict()) for each in encoders]
