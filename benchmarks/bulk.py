@@ -31,7 +31,7 @@ def overhead(rows: int, rounds: int, folder: Path) -> None:
     file = folder / "sentences.txt"
     file.write_text("\n".join(texts), encoding="utf-8")
     model = kosbert.load()
-    model.calibrate()
+    model.tune_token_budget()
     model.encode(texts[:200])
     ratios, work, speeds = [], [], []
     for number in range(rounds):

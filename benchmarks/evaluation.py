@@ -27,14 +27,14 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from kosbert import data
+from kosbert.evaluation.evaluate import ScoredSet, evaluate
 from kosbert.evaluation.resampling import bootstrap
-from kosbert.evaluation.scoring import ScoredSet, evaluate
 from kosbert.evaluation.sts import encode_pairs, gold_scores, paired_cosine
 from kosbert.model import load
 
 
 def build(directory: Path, sentences: list[str]) -> None:
-    """A MiniLM-shaped BERT with random weights and a vocabulary learnt from the sentences."""
+    """A MiniLM-shaped BERT with random weights and a vocabulary learned from the sentences."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

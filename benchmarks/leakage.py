@@ -18,25 +18,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kosbert.data.leakage import overlap
-from kosbert.data.records import LabelledPair
+from kosbert.data.records import LabeledPair
 
 
-def corpus_pairs(folder: Path) -> Iterator[LabelledPair]:
+def corpus_pairs(folder: Path) -> Iterator[LabeledPair]:
     """Pair every line with the next one: 1.6 million lines are 1.6 million sentences in about as many rows."""
     for path in sorted(folder.glob("*.txt.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for first, second in itertools.pairwise(lines):
-                yield LabelledPair(first.rstrip("\n"), second.rstrip("\n"), "")
+                yield LabeledPair(first.rstrip("\n"), second.rstrip("\n"), "")
 
 
-def korsts_pairs(folder: Path) -> Iterator[LabelledPair]:
+def korsts_pairs(folder: Path) -> Iterator[LabeledPair]:
     for split in ("train", "dev", "test"):
         with (folder / f"sts-{split}.tsv").open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                yield LabelledPair(row["sentence1"], row["sentence2"], "")
+                yield LabeledPair(row["sentence1"], row["sentence2"], "")
 
 
-def random_pairs(seed: int, known: list[str]) -> Iterator[LabelledPair]:
+def random_pairs(seed: int, known: list[str]) -> Iterator[LabeledPair]:
     """Sentences of two to twelve made-up words from 20,000, as frequent as words are; 1% are a known one, extended."""
     generator = random.Random(0)  # the words are the same for every seed
     words = ["".join(chr(0xAC00 + generator.randrange(0, 11172, 7)) for _ in range(2 + i % 3)) for i in range(20_000)]
@@ -49,7 +49,7 @@ def random_pairs(seed: int, known: list[str]) -> Iterator[LabelledPair]:
         return " ".join(generator.choices(words, cum_weights=frequency, k=generator.randint(2, 12))) + "."
 
     while True:
-        yield LabelledPair(sentence(), sentence(), "")
+        yield LabeledPair(sentence(), sentence(), "")
 
 
 def peak_gigabytes() -> float:
@@ -72,7 +72,7 @@ def main() -> None:
     if "KOSBERT_DATA" in os.environ and (data / "corpus").is_dir():
         corpus, held_out = corpus_pairs(data / "corpus"), korsts_pairs(data / "korsts")
         against = list(itertools.islice(held_out, options.against))
-        # Every second pair first: 950,000 rows would otherwise share each sentence with their neighbour.
+        # Every second pair first: 950,000 rows would otherwise share each sentence with their neighbor.
         rows = list(itertools.islice(itertools.islice(corpus, 0, None, 2), options.rows))
         rows += itertools.islice(itertools.islice(corpus_pairs(data / "corpus"), 1, None, 2), options.rows - len(rows))
     else:

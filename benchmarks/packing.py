@@ -4,7 +4,7 @@
     python benchmarks/packing.py --shape small --seconds 20 --only train
     python benchmarks/packing.py --threads 1 --cpu-time    # on a busy machine: does not count what others compute
 
-The ways of one comparison take turns on the same sentences; a ratio is that of two neighbours in time, and the table
+The ways of one comparison take turns on the same sentences; a ratio is that of two neighbors in time, and the table
 gives its median and quartiles. Weights are random and the vocabulary is synthetic, because only shapes matter here:
 sentence lengths are drawn as KorSTS has them (log-normal, 14 tokens on average, 29 at the 95th percentile). `encode`
 gets 256 sentences: there, sorting by characters as sentence-transformers does leaves 1.4 times the tokens, as on real
@@ -27,14 +27,14 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+from sentence_transformers.sentence_transformer import losses as st_losses
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
+from kosbert.losses.cosine_similarity import CosineSimilarityLoss
 from kosbert.model import TorchEncoder, pack, unpack
-from kosbert.objectives.cosine_regression import CosineRegression
 
 SHAPES = {"small": (6, 384), "base": (12, 768)}  # layers, hidden size; heads of 32 and of 64 as in MiniLM and BERT
 VOCABULARY = 32_000
@@ -90,9 +90,9 @@ def encode_ways(model: SentenceTransformer, plain: SentenceTransformer) -> Ways:
 
 
 def train_ways(model: SentenceTransformer) -> Ways:
-    """One step on 16 pairs: tokenise, forward, loss, backward, AdamW (fused, the trainer's default)."""
+    """One step on 16 pairs: tokenize, forward, loss, backward, AdamW (fused, the trainer's default)."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
-    stock_loss, joined_loss = CosineSimilarityLoss(model), CosineRegression(model)
+    stock_loss, joined_loss = st_losses.CosineSimilarityLoss(model), CosineSimilarityLoss(model)
 
     def step(number: int, packed: bool, loss_function: Callable[..., torch.Tensor]) -> None:
         (pack if packed else unpack)(model)

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
-from kosbert.search.binary import BinaryStore
-from kosbert.search.blocks import nearest_rows
+from kosbert.search.backends.binary import BinaryStore
+from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
 from kosbert.search.encoding import load_encoder, unit_vectors
-from kosbert.search.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
 from kosbert.search.mining import most_similar
+from kosbert.search.topk import nearest_rows
 
 if TYPE_CHECKING:
     from kosbert.search.retrieval import RetrievalScores
@@ -224,11 +224,11 @@ def child(step: str, folder: Path, count: int, queries: int) -> None:
 def retrieval(encoder: object) -> None:
     from kosbert.search.retrieval import entailments, paraphrases
 
-    rows = [row for row in data.load("parakqc") if isinstance(row, data.LabelledSentence)]
+    rows = [row for row in data.load("parakqc") if isinstance(row, data.LabeledSentence)]
     print(f"\n## The other nine paraphrases among {len(rows):,} sentences of ParaKQC\n")
     _orders(paraphrases(encoder, rows, hybrid=True))  # type: ignore[arg-type]
     for split in ("klue-nli-dev", "kornli-test"):
-        pairs = [row for row in data.load(split) if isinstance(row, data.LabelledPair)]
+        pairs = [row for row in data.load(split) if isinstance(row, data.LabeledPair)]
         print(f"\n## What each premise of {split} entails, among all hypotheses\n")
         _orders(entailments(encoder, pairs, hybrid=True))  # type: ignore[arg-type]
 

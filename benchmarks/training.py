@@ -5,7 +5,7 @@
     python benchmarks/training.py --memory                   # peak memory: batch 64, and 1,024 through GradCache
 
 Same weights, same sentences (lengths as in KorSTS), batch of 16 pairs, cosine regression, AdamW. The ways take turns in
-one process; a ratio is that of two neighbours in time. Steps are timed inside the loops, so that setting up a trainer
+one process; a ratio is that of two neighbors in time. Steps are timed inside the loops, so that setting up a trainer
 counts for nobody. `buckets` lets sentences of similar length meet; the other two see random batches.
 """
 
@@ -24,14 +24,14 @@ import torch
 from datasets import Dataset
 from packing import SHAPES, build, sentences
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+from sentence_transformers.sentence_transformer import losses as st_losses
 from transformers import TrainerCallback
 from transformers.utils import logging as transformers_logging
 
+from kosbert.losses import build as build_objective
 from kosbert.model import pack, unpack
-from kosbert.model.tokens import Tokens
-from kosbert.objectives import build as build_objective
-from kosbert.training.loop import Hooks, Lesson, Progress, batches_of, optimizer_for, run_stage
+from kosbert.model.tokenized_corpus import TokenizedCorpus
+from kosbert.training.loop import Hooks, Progress, TrainDataset, batches_of, optimizer_for, run_stage
 from kosbert.training.recipe import Settings
 
 PAIRS = 16
@@ -59,7 +59,11 @@ def stock(model: SentenceTransformer, columns: list[list[str]], labels: np.ndarr
         )  # fmt: skip
         rows = Dataset.from_dict({"sentence1": columns[0], "sentence2": columns[1], "score": labels.tolist()})
         trainer = SentenceTransformerTrainer(
-            model=model, args=arguments, train_dataset=rows, loss=CosineSimilarityLoss(model), callbacks=[clock]
+            model=model,
+            args=arguments,
+            train_dataset=rows,
+            loss=st_losses.CosineSimilarityLoss(model),
+            callbacks=[clock],
         )
         trainer.train()
     return (clock.ends[-1] - clock.ends[0]) / (steps - 1)
@@ -78,14 +82,14 @@ def ours(
     pack(model)
     texts = columns[0] + columns[1]
     numbers = (np.arange(ROWS), ROWS + np.arange(ROWS))
-    lesson = Lesson(Tokens(model, texts), numbers, labels, build_objective("cosine", model), PAIRS, 1.0)
-    settings = Settings(lr=1e-6, batch_size=PAIRS, buckets=buckets, precision=precision, evaluate=0)
+    lesson = TrainDataset(
+        TokenizedCorpus(model, texts), numbers, labels, build_objective("cosine-similarity", model), PAIRS, 1.0
+    )
+    settings = Settings(lr=1e-6, batch_size=PAIRS, group_by_length=buckets, precision=precision, evaluate=0)
     ends: list[float] = []
     hooks = Hooks(report=lambda *_: ends.append(time.perf_counter()))
     plan = batches_of([lesson], settings, seed, steps=steps)
-    run_stage(
-        model, [lesson], plan, settings, Progress(), optimizer_for([lesson.objective], settings), hooks, seed=seed
-    )
+    run_stage(model, [lesson], plan, settings, Progress(), optimizer_for([lesson.loss], settings), hooks, seed=seed)
     return (ends[-1] - ends[0]) / (steps - 1)
 
 
@@ -106,7 +110,7 @@ def compare(shape: str, rounds: int, steps: int) -> dict[str, object]:
     ways = {
         "sentence-transformers": stock,
         "kosbert": ours,
-        "kosbert, buckets": lambda *given: ours(*given, buckets=True),
+        "kosbert, buckets": lambda *given: ours(*given, group_by_length=True),
         "kosbert, precision auto": lambda *given: ours(*given, precision="auto"),
     }
     took: dict[str, list[float]] = {name: [] for name in ways}
@@ -119,7 +123,7 @@ def compare(shape: str, rounds: int, steps: int) -> dict[str, object]:
             for name in ways if number % 2 else reversed(ways):
                 took[name].append(ways[name](model, columns, labels, steps, number))
                 print(f"{shape} round {number}: {name} {PAIRS / took[name][-1]:.2f} pairs/s", file=sys.stderr)
-        lengths = Tokens(model, columns[0] + columns[1]).lengths
+        lengths = TokenizedCorpus(model, columns[0] + columns[1]).lengths
     first = took["sentence-transformers"]
     # Twelve hidden² weights a layer, two operations a weight and token, once forward and twice backward.
     operations = 6 * 12 * layers * hidden**2 * float(lengths.mean()) * 2 * PAIRS
@@ -154,11 +158,11 @@ def measure_memory(batch: int, gradcache: int) -> None:
         random = np.random.default_rng(0)
         columns = [sentences(batch, random), sentences(batch, random)]
         options = {"gradcache": gradcache} if gradcache else {}
-        objective = build_objective("ranking", model, **options)
+        loss_fn = build_objective("multiple-negatives-ranking", model, **options)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
         model.train()
         for _ in range(3):
-            objective([model.preprocess(column) for column in columns]).backward()
+            loss_fn([model.preprocess(column) for column in columns]).backward()
             optimizer.step()
             optimizer.zero_grad()
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

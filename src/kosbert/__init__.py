@@ -1,4 +1,4 @@
-"""Korean sentence embeddings, from labelled pairs to a served model.
+"""Korean sentence embeddings, from labeled pairs to a served model.
 
 import kosbert
 model = kosbert.load("klue/roberta-base")

@@ -200,7 +200,7 @@ def test_compare_tells_a_difference_and_a_tie(own_file: Path) -> None:
     first = found["sets"][0]
     assert first["verdict"]["winner"] == "first"
     assert first["difference"]["interval"]["low"] > 0
-    assert set(first["difference"]) >= {"randomisation", "williams", "steiger"}
+    assert set(first["difference"]) >= {"randomization", "williams", "steiger"}
     printed = run(*arguments)
     assert "A is better" in printed
     assert len(printed.splitlines()) <= 24  # one screen

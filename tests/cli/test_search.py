@@ -60,7 +60,7 @@ def test_hybrid_and_explain(index: str) -> None:
 def test_table(index: str) -> None:
     done = run("배송이 늦어요", "--index", index)
     assert all(text in done.stdout for text in (*TEXTS, "[가게]", "1.000"))
-    assert "nothing fulfils the filter" in run("글", "--index", index, "--filter", "year>3000").stdout
+    assert "nothing fulfills the filter" in run("글", "--index", index, "--filter", "year>3000").stdout
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ def file(tmp_path: Path, tiny_bert: Path) -> Path:
         "data": {"sts": sts},
         "dev": sts,
         "test": sts,
-        "over": {"train": {"batch_size": 4, "lr": 1e-3, "evaluate": 1}},
+        "over": {"train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 1}},
     }
     document = {
         "name": "tiny",
         "question": "Is training any good?",
         "recipe": {"max_length": 32},
-        "stages": {"sts": {"data": "sts", "objective": "cosine", "steps": 4}},
+        "stages": {"sts": {"data": "sts", "loss": "cosine-similarity", "steps": 4}},
         "rows": [{"name": "untouched", "seeds": 1}, {"name": "STS", "stages": ["sts"]}],
         "presets": {"quick": preset},
     }
@@ -152,10 +152,10 @@ def test_nothing_in_the_store_yet(call):
 @pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 def test_character_ngrams_on_korsts(tmp_path):
     """A known answer: TF-IDF fitted on KorSTS train reaches 66.11 on KorSTS test."""
+    from kosbert.study.config import Study
     from kosbert.study.plan import plan
-    from kosbert.study.question import Study
+    from kosbert.study.runner import carry_out
     from kosbert.study.store import Store, stored_runs
-    from kosbert.study.work import carry_out
 
     document = Study.named("baselines").model_dump()
     document["rows"] = [row for row in document["rows"] if row["encoder"].startswith("tfidf")]

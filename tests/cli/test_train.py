@@ -26,7 +26,7 @@ max_length: 32
 data: {{sts: {tmp_path / "sts.tsv"}}}
 dev: sts
 train: {{batch_size: 4, lr: 1e-3}}
-stages: [{{name: sts, data: sts, objective: cosine, epochs: 1}}]
+stages: [{{name: sts, data: sts, loss: cosine-similarity, epochs: 1}}]
 """,
         encoding="utf-8",
     )
@@ -68,7 +68,7 @@ def test_json_settings_and_resume(call, recipe, tmp_path):
         (["--set", "train.lrr=1"], 2, "there is no key 'train.lrr'; the nearest is 'lr'"),
         (["--with", "nowhere.yaml"], 2, "there is no recipe nowhere.yaml"),
         (["--set", "stages.0.data=stss"], 2, "there is no role, data set or file 'stss': did you mean sts"),
-        (["--set", "stages.0.objective=triplet"], 2, "which give no triplets"),
+        (["--set", "stages.0.loss=triplet"], 2, "which give no triplets"),
         (["--set", "stages.0.options={scale: 3}"], 2, "has no option 'scale'"),
         (["--set", "backbone=klue/nothing"], 1, "neither a directory nor in the cache"),
         (["--set", "train.lr=1e30", "--set", "train.warmup=0"], 1, "stage sts: the "),

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from kosbert.cli.transfer import transfer
 from kosbert.errors import UsageError
-from kosbert.evaluation import tasks as catalogue
-from kosbert.evaluation.tasks import Task
+from kosbert.evaluation import transfer_tasks as catalogue
+from kosbert.evaluation.transfer_tasks import Task
 
 app = typer.Typer()
 app.command()(transfer)

@@ -350,7 +350,7 @@ def test_a_stalled_server_is_named_as_such(site, target, pauses):
         ("soon", 0.5, 1),
     ],
 )
-def test_retry_after_is_honoured_up_to_a_cap(site, target, pauses, value, least, most):
+def test_retry_after_is_honored_up_to_a_cap(site, target, pauses, value, least, most):
     site.script, site.extra = ["429"], {"Retry-After": value}
     fetch(site.url(), target)
     assert target.read_bytes() == BODY

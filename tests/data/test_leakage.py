@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kosbert.data import leakage, trigrams
 from kosbert.data.leakage import Match, overlap
-from kosbert.data.records import LabelledPair, LabelledSentence, ScoredPair, Sentence, Triplet, sentences_of
+from kosbert.data.records import LabeledPair, LabeledSentence, ScoredPair, Sentence, Triplet, sentences_of
 from kosbert.errors import UsageError
 from kosbert.text import clean
 
@@ -37,7 +37,7 @@ def plain_similarity(one, other):
 
 
 def plain_grade(one, other):
-    """Level (2 exact, 1 normalised, 0 at most near) and similarity."""
+    """Level (2 exact, 1 normalized, 0 at most near) and similarity."""
     return ((one == other) + (plain_key(one) == plain_key(other)), plain_similarity(one, other))
 
 
@@ -76,10 +76,10 @@ def assert_equals_plain(rows, against, near):
     best, totals = plain_overlap(rows, against, near)
     found = overlap(rows, against, near=near, examples=10_000)
     assert [(one.unit, one.level) for one in found] == [
-        (unit, level) for unit in ("sentence", "pair") for level in ("exact", "normalised", "near")
+        (unit, level) for unit in ("sentence", "pair") for level in ("exact", "normalized", "near")
     ]
     for one in found:
-        place = ("near", "normalised", "exact").index(one.level)
+        place = ("near", "normalized", "exact").index(one.level)
         assert one.total == totals[one.unit]
         assert one.count == sum(grade[0] >= place for grade in best[one.unit].values())
         expected = {unit: grade[1] for unit, grade in best[one.unit].items() if grade[0] == place}
@@ -97,14 +97,14 @@ def sentences(*texts):
     return [Sentence(text) for text in texts]
 
 
-# Few letters make many shared trigrams; the rest is what normalisation is about, and short and empty texts.
+# Few letters make many shared trigrams; the rest is what normalization is about, and short and empty texts.
 words = st.text("가나다", max_size=12)
 marks = st.text("가나Aaａ .!😀ㅋ\u200b\n한\u1112\u1161\u11ab", max_size=8)
 texts = words | marks | st.builds(lambda head, tail: "가나다라마바사아자차" + head + tail, words, marks)
 records = (
     st.builds(Sentence, texts)
-    | st.builds(LabelledSentence, texts, st.just("x"))
-    | st.builds(LabelledPair, texts, texts, st.just("x"))
+    | st.builds(LabeledSentence, texts, st.just("x"))
+    | st.builds(LabeledPair, texts, texts, st.just("x"))
     | st.builds(ScoredPair, texts, texts, st.just(1.0))
     | st.builds(Triplet, texts, texts, texts)
 )
@@ -184,7 +184,7 @@ def test_an_empty_side_overlaps_with_nothing(rows, against):
         "「한국어」 ＡＩ를\u200b 배운다~^^",
     ],
 )
-def test_spelling_variants_are_equal_at_the_normalised_level_only(variant):
+def test_spelling_variants_are_equal_at_the_normalized_level_only(variant):
     assert counts(sentences(variant), sentences("한국어 AI를 배운다.")) == [0, 1, 1]
 
 
@@ -217,8 +217,8 @@ def test_a_known_similarity():
 
 def test_a_pair_matches_in_either_order_and_only_as_a_whole():
     against = [ScoredPair("비가 온다", "눈이 온다", 1.0)]
-    assert counts([LabelledPair("눈이 온다", "비가 온다", "x")], against, "pair") == [1, 1, 1]
-    assert counts([LabelledPair("눈이 온다!", "비가 온다", "x")], against, "pair") == [0, 1, 1]
+    assert counts([LabeledPair("눈이 온다", "비가 온다", "x")], against, "pair") == [1, 1, 1]
+    assert counts([LabeledPair("눈이 온다!", "비가 온다", "x")], against, "pair") == [0, 1, 1]
     assert counts(sentences("눈이 온다", "비가 온다"), against, "pair") == [0, 0, 0]
     assert counts([ScoredPair("비가 온다", "비가 온다", 1.0)], against, "pair") == [0, 0, 0]
     split = [ScoredPair("비가 온다", "해가 뜬다", 1.0), ScoredPair("눈이 온다", "해가 뜬다", 1.0)]
@@ -230,9 +230,9 @@ def test_a_pair_matches_in_either_order_and_only_as_a_whole():
 def test_a_pair_across_blocks_finds_its_best_match(monkeypatch):
     monkeypatch.setattr(leakage, "_BLOCK", 1)
     against = [ScoredPair("가나다라마바사", "아자차카타파하", 1.0)]
-    near = LabelledPair("아자차카타파하", "가나다라마바사아", "x")
-    normalised = LabelledPair("아자차카 타파하", "가나다라마바사", "x")
-    found = [one for one in overlap([near, normalised, near], against) if one.unit == "pair"]
+    near = LabeledPair("아자차카타파하", "가나다라마바사아", "x")
+    normalized = LabeledPair("아자차카 타파하", "가나다라마바사", "x")
+    found = [one for one in overlap([near, normalized, near], against) if one.unit == "pair"]
     assert [(one.count, len(one.examples)) for one in found] == [(0, 0), (1, 1), (1, 0)]
     assert found[1].examples[0] == Match(
         ("가나다라마바사", "아자차카타파하"), ("가나다라마바사", "아자차카 타파하"), 1.0

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kosbert import data
-from kosbert.data.hangul import final_of
 from kosbert.data.minimal_pairs import CHANGES_MEANING, KEEPS_MEANING, MinimalPair, load_minimal_pairs
+from kosbert.data.sample.hangul import final_of
 from kosbert.errors import KosbertError, UsageError
 from kosbert.text import clean
 
@@ -106,7 +106,7 @@ def test_a_typo_keeps_nearly_all_letters() -> None:
         assert SequenceMatcher(None, letters(item.anchor), letters(item.kept), autojunk=False).ratio() > 0.8, item
 
 
-def test_a_loanword_is_one_word_spelt_otherwise() -> None:
+def test_a_loanword_is_one_word_spelled_otherwise() -> None:
     for item in of("loanword"):
         assert len(item.kept.split()) == len(item.anchor.split())
         assert different_words(item.kept, item.anchor) == 1, item

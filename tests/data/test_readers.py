@@ -12,8 +12,8 @@ from kosbert.data.readers import (
     comma_separated,
     json_lines,
     json_list,
-    labelled,
-    labelled_pair,
+    labeled,
+    labeled_pair,
     lines,
     plain_lines,
     reader,
@@ -21,7 +21,7 @@ from kosbert.data.readers import (
     sentence,
     tab_separated,
 )
-from kosbert.data.records import LabelledPair, LabelledSentence, ScoredPair, Sentence
+from kosbert.data.records import LabeledPair, LabeledSentence, ScoredPair, Sentence
 from kosbert.data.senteval import one_file_a_class, sts_year, trec
 from kosbert.errors import KosbertError
 
@@ -84,10 +84,10 @@ def test_wrong_bytes_name_file_and_line(tmp_path: Path) -> None:
 
 
 def test_comma_separated_quotes_and_errors(tmp_path: Path) -> None:
-    read = reader(comma_separated(), labelled("title", "topic", labels={"0": "경제", "1": "사회"}))
+    read = reader(comma_separated(), labeled("title", "topic", labels={"0": "경제", "1": "사회"}))
     file = write(tmp_path / "a.csv", 'title,topic\n"물가, 또 ""올랐다""",0\n두 줄\n')
     rows = read([file])
-    assert next(rows) == LabelledSentence('물가, 또 "올랐다"', "경제")
+    assert next(rows) == LabeledSentence('물가, 또 "올랐다"', "경제")
     with pytest.raises(KosbertError, match=r"a\.csv, line 3: 1 fields where 2"):
         next(rows)
     with pytest.raises(KosbertError, match="label '7' is not one of 0, 1"):
@@ -119,8 +119,8 @@ def test_broken_json(tmp_path: Path, text: str, message: str) -> None:
 
 def test_json_lines(tmp_path: Path) -> None:
     text = '{"sentence1": "가", "sentence2": "나", "label": "neutral"}\n\n{"sentence1": "가"\n'
-    rows = reader(json_lines(), labelled_pair())([write(tmp_path / "a.jsonl", text)])
-    assert next(rows) == LabelledPair("가", "나", "neutral")
+    rows = reader(json_lines(), labeled_pair())([write(tmp_path / "a.jsonl", text)])
+    assert next(rows) == LabeledPair("가", "나", "neutral")
     with pytest.raises(KosbertError, match="line 3: not JSON"):
         next(rows)
 
@@ -128,7 +128,7 @@ def test_json_lines(tmp_path: Path) -> None:
 def test_unknown_nli_label(tmp_path: Path) -> None:
     file = write(tmp_path / "a.tsv", "sentence1\tsentence2\tlabel\n가\t나\t-\n")
     with pytest.raises(KosbertError, match="line 2: label '-' is not one of entailment, neutral, contradiction"):
-        list(reader(tab_separated(), labelled_pair())([file]))
+        list(reader(tab_separated(), labeled_pair())([file]))
 
 
 def test_one_file_a_class_in_another_encoding(tmp_path: Path) -> None:
@@ -138,14 +138,14 @@ def test_one_file_a_class_in_another_encoding(tmp_path: Path) -> None:
     )
     read = one_file_a_class(("negative", "positive"), encoding="latin-1")
     assert list(read([bad, good])) == [
-        LabelledSentence("café .", "negative"),
-        LabelledSentence("fine\x85 yes .", "positive"),
+        LabeledSentence("café .", "negative"),
+        LabeledSentence("fine\x85 yes .", "positive"),
     ]
 
 
 def test_trec(tmp_path: Path) -> None:
     file = write(tmp_path / "t", "NUM:dist How far is it ?\nHUM:desc Who ?\n")
-    assert list(trec([file])) == [LabelledSentence("How far is it ?", "NUM"), LabelledSentence("Who ?", "HUM")]
+    assert list(trec([file])) == [LabeledSentence("How far is it ?", "NUM"), LabeledSentence("Who ?", "HUM")]
     with pytest.raises(KosbertError, match="line 1"):
         list(trec([write(tmp_path / "u", "no label here\n")]))
 

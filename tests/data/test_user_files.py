@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from kosbert.data import LabelledPair, LabelledSentence, ScoredPair, Sentence, Triplet, read_file
+from kosbert.data import LabeledPair, LabeledSentence, ScoredPair, Sentence, Triplet, read_file
 from kosbert.errors import KosbertError, UsageError
 
 COLUMNS = {"sentence1": "문장1", "sentence2": "문장2", "score": "점수"}
@@ -42,8 +42,8 @@ def test_formats_agree(tmp_path: Path, name: str) -> None:
     ("name", "text", "expected"),
     [
         ("a.tsv", "text\n가\n", Sentence("가")),
-        ("a.tsv", "text\tlabel\n가\t1\n", LabelledSentence("가", "1")),
-        ("a.tsv", "sentence1\tsentence2\tlabel\n가\t나\t같음\n", LabelledPair("가", "나", "같음")),
+        ("a.tsv", "text\tlabel\n가\t1\n", LabeledSentence("가", "1")),
+        ("a.tsv", "sentence1\tsentence2\tlabel\n가\t나\t같음\n", LabeledPair("가", "나", "같음")),
         ("a.tsv", "anchor\tpositive\tnegative\n가\t나\t다\n", Triplet("가", "나", "다")),
         ("a.txt", "그냥 한 줄\n", Sentence("그냥 한 줄")),
     ],

@@ -9,10 +9,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from kosbert.data.minimal_pairs import MinimalPair, load_minimal_pairs
-from kosbert.data.records import LabelledPair, LabelledSentence, ScoredPair, Sentence, Triplet
+from kosbert.data.records import LabeledPair, LabeledSentence, ScoredPair, Sentence, Triplet
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation import diagnostics
-from kosbert.evaluation.baselines import CharacterTfidf
 from kosbert.evaluation.diagnostics import (
     Variance,
     alignment,
@@ -25,6 +24,7 @@ from kosbert.evaluation.diagnostics import (
     uniformity,
     wilson,
 )
+from kosbert.model.baselines import CharacterTfidf
 
 ITEMS = load_minimal_pairs()
 
@@ -133,10 +133,10 @@ def test_large_matrices_give_the_same_largest_variances_every_time() -> None:
 
 @pytest.mark.parametrize("variances", [(1, 1, 1, 1), (1, 0, 0, 0), (1, 1, 0, 0), (5, 2, 1, 0.5)])
 def test_iso_score_equals_its_published_steps(variances: Sequence[float]) -> None:
-    """Rudman et al. 2022: normalise, isotropy defect δ, dimensions used φ, rescale."""
+    """Rudman et al. 2022: normalize, isotropy defect δ, dimensions used φ, rescale."""
     diagonal, n = np.array(variances, float), len(variances)
-    normalised = np.sqrt(n) * diagonal / np.linalg.norm(diagonal)
-    defect = np.linalg.norm(normalised - 1) / np.sqrt(2 * (n - np.sqrt(n)))
+    normalized = np.sqrt(n) * diagonal / np.linalg.norm(diagonal)
+    defect = np.linalg.norm(normalized - 1) / np.sqrt(2 * (n - np.sqrt(n)))
     used = (n - defect**2 * (n - np.sqrt(n))) ** 2 / n**2
     mine = iso_score(Variance(diagonal.sum(), (diagonal**2).sum(), diagonal), n)
     assert mine == pytest.approx((n * used - 1) / (n - 1))
@@ -299,11 +299,11 @@ def test_positives_of_each_kind_of_rows() -> None:
     rows = [
         ScoredPair("가", "나", 4.0),
         ScoredPair("가", "다", 3.9),
-        LabelledPair("라", "마", "entailment"),
-        LabelledPair("라", "바", "neutral"),
+        LabeledPair("라", "마", "entailment"),
+        LabeledPair("라", "바", "neutral"),
         Triplet("사", "아", "자"),
         Sentence("차"),
-        LabelledSentence("카", "1"),
+        LabeledSentence("카", "1"),
     ]
     assert positives_of(rows) == [("가", "나"), ("라", "마"), ("사", "아")]
 

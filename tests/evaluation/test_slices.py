@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from kosbert import data
 from kosbert.data.records import ScoredPair
-from kosbert.evaluation.slices import FEWEST, bigram_overlap, human_ceiling, leaked, slices, terciles
+from kosbert.evaluation.slices import FEWEST, bigram_overlap, human_agreement, leaked, slices, terciles
 
 real_data = pytest.mark.skipif("KOSBERT_DATA" not in os.environ, reason="needs real data: set KOSBERT_DATA")
 
@@ -112,7 +112,7 @@ def voted(rows: np.ndarray) -> list[ScoredPair]:
 
 
 def test_people_who_always_agree() -> None:
-    found = human_ceiling(voted(np.repeat(np.arange(50.0)[:, None] % 6, 5, axis=1)), draws=50)
+    found = human_agreement(voted(np.repeat(np.arange(50.0)[:, None] % 6, 5, axis=1)), draws=50)
     assert (found.pairs, found.votes) == (50, 250)
     assert found.pearson.value == pytest.approx(1)
     assert (found.spearman.low, found.spearman.high) == pytest.approx((1, 1))
@@ -123,24 +123,24 @@ def test_the_ceiling_is_what_theory_says() -> None:
     generator = np.random.default_rng(1)
     truth = generator.normal(size=(800, 1))
     pairs = voted(truth + generator.normal(size=(800, 5)))
-    found = human_ceiling(pairs, draws=200)
+    found = human_agreement(pairs, draws=200)
     expected = 1 / np.sqrt(2 * 1.25)
     assert found.pearson.value == pytest.approx(expected, abs=0.03)
     assert found.pearson.low < expected < found.pearson.high
-    assert found == human_ceiling(pairs, draws=200) != human_ceiling(pairs, draws=200, seed=1)
+    assert found == human_agreement(pairs, draws=200) != human_agreement(pairs, draws=200, seed=1)
 
 
 def test_rows_may_have_different_numbers_of_votes() -> None:
     pairs = [ScoredPair("가", "나", n % 6, votes=(n % 6,) * (2 + n % 5)) for n in range(40)]
     pairs += [ScoredPair("가", "나", 5, votes=(0,)), ScoredPair("가", "나", 5)]  # nobody to compare with
-    found = human_ceiling(pairs, draws=20)
+    found = human_agreement(pairs, draws=20)
     assert found.pairs == 40
     assert found.pearson.value == pytest.approx(1)
 
 
 def test_no_ceiling_without_votes_or_without_variation() -> None:
-    assert human_ceiling([ScoredPair("가", "나", 1.0)] * 30) is None
-    assert human_ceiling([ScoredPair("가", "나", 1.0, votes=(1.0, 1.0))] * 30, draws=5) is None
+    assert human_agreement([ScoredPair("가", "나", 1.0)] * 30) is None
+    assert human_agreement([ScoredPair("가", "나", 1.0, votes=(1.0, 1.0))] * 30, draws=5) is None
 
 
 @real_data
@@ -155,6 +155,6 @@ def test_real_sets_have_their_six_sources() -> None:
 
 @real_data
 def test_the_ceiling_of_klue() -> None:
-    found = human_ceiling(data.load("klue-sts-dev"), draws=100)
+    found = human_agreement(data.load("klue-sts-dev"), draws=100)
     assert (found.pairs, found.votes) == (519, 3262)
     assert found.spearman.value == pytest.approx(0.841, abs=0.005)

@@ -20,13 +20,13 @@ from kosbert.evaluation.sts import (
     CORRELATIONS,
     METRICS,
     check_vectors,
-    eight_correlations,
     encode_pairs,
     paired_cosine,
     pearson,
     score_pairs,
     similarity,
     spearman,
+    sts_metrics,
     subtasks,
 )
 
@@ -49,7 +49,7 @@ def test_eight_correlations_equal_scipy(vectors) -> None:
         "manhattan": -np.abs(a - b).sum(1),
         "dot": (a * b).sum(1),
     }
-    scores = eight_correlations(a, b, gold)
+    scores = sts_metrics(a, b, gold)
     assert list(scores) == [*CORRELATIONS, "average"]
     for metric, values in by_hand.items():
         assert scores[f"{metric}_pearson"] == pytest.approx(pearsonr(values, gold)[0], abs=1e-12)
@@ -74,7 +74,7 @@ def test_eight_correlations_equal_sentence_transformers(vectors, precision, tole
 
     names = ["a"] * len(gold), ["b"] * len(gold)
     theirs = Given(*names, gold.tolist(), similarity_fn_names=list(METRICS), write_csv=False)(None)
-    ours = eight_correlations(a, b, gold)
+    ours = sts_metrics(a, b, gold)
     for metric in METRICS:
         for coefficient in COEFFICIENTS:
             expected = theirs[f"{coefficient}_{metric}"]
@@ -132,10 +132,10 @@ def test_undefined_is_none(x, y) -> None:
 
 def test_constant_vectors_are_undefined_and_valid_json() -> None:
     same = np.ones((20, 4), np.float32)
-    scores = eight_correlations(same, same, np.arange(20.0))
+    scores = sts_metrics(same, same, np.arange(20.0))
     assert set(scores.values()) == {None}
     assert "NaN" not in json.dumps(scores)
-    one_constant = eight_correlations(same, np.arange(80.0).reshape(20, 4), np.arange(20.0))
+    one_constant = sts_metrics(same, np.arange(80.0).reshape(20, 4), np.arange(20.0))
     assert one_constant["dot_spearman"] == pytest.approx(1)
     assert one_constant["average"] is not None
 

@@ -9,13 +9,11 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from kosbert.data.records import LabelledPair, LabelledSentence
+from kosbert.data.records import LabeledPair, LabeledSentence
 from kosbert.errors import KosbertError, UsageError
-from kosbert.evaluation import tasks as catalogue
 from kosbert.evaluation import transfer as protocol
-from kosbert.evaluation.baselines import RandomWords
-from kosbert.evaluation.logistic import Regressions
-from kosbert.evaluation.tasks import TASKS, Task, Vectors
+from kosbert.evaluation import transfer_tasks as catalogue
+from kosbert.evaluation.logistic_regression import BatchedLogisticRegression
 from kosbert.evaluation.transfer import (
     STRENGTHS,
     STRENGTHS_BY_FOLD,
@@ -26,6 +24,8 @@ from kosbert.evaluation.transfer import (
     score_task,
     transfer,
 )
+from kosbert.evaluation.transfer_tasks import TASKS, Task, Vectors
+from kosbert.model.baselines import RandomWords
 
 needs_data = pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 
@@ -75,7 +75,7 @@ def test_the_optimum_is_that_of_sklearn(classes: int, strength: float) -> None:
     features, labels = noisy(150, 8, classes)
     kept = np.ones((150, 2), bool)
     kept[::5, 1] = False  # the second regression sees four rows of five
-    model = Regressions(features, labels, classes)
+    model = BatchedLogisticRegression(features, labels, classes)
     weights = model.fit(kept, strength)
     logits = (model._rows @ weights.reshape(9, -1)).reshape(150, 2, -1).numpy()
     for problem in (0, 1):
@@ -88,7 +88,7 @@ def test_the_optimum_is_that_of_sklearn(classes: int, strength: float) -> None:
 
 def test_strengths_may_differ_between_the_regressions() -> None:
     features, labels = noisy(100, 5, 3)
-    model = Regressions(features, labels, 3)
+    model = BatchedLogisticRegression(features, labels, 3)
     together = model.fit(np.ones((100, 3), bool), np.array([0.25, 1.0, 8.0]))
     for index, strength in enumerate((0.25, 1.0, 8.0)):
         alone = model.fit(np.ones((100, 1), bool), strength)
@@ -135,19 +135,19 @@ def test_nothing_leaks_from_the_rows_that_are_tested() -> None:
     """With more features than rows a classifier knows every row it has seen, so a leak would score 100."""
     generator = np.random.default_rng(0)
     features, labels = generator.standard_normal((300, 400)).astype(np.float32), generator.integers(0, 2, 300)
-    model = Regressions(features, labels, 2)
+    model = BatchedLogisticRegression(features, labels, 2)
     assert (model.predict(model.fit(np.ones((300, 1), bool), 8.0))[:, 0] == labels).all()
     assert 0.4 < (nested_folds(features, labels).labels == labels).mean() < 0.6
     assert nested_folds(features, labels).dev_accuracy < 0.62
 
 
-def synthetic(rows: int = 200, wrong: int = 10) -> list[LabelledSentence]:
-    """Reviews whose one telling word decides, but for each tenth, which is labelled wrongly."""
+def synthetic(rows: int = 200, wrong: int = 10) -> list[LabeledSentence]:
+    """Reviews whose one telling word decides, but for each tenth, which is labeled wrongly."""
     made = []
     for number in range(rows):
         good = number % 2 == 0
         label = "positive" if good != (number % wrong in (0, wrong // 2)) else "negative"
-        made.append(LabelledSentence(f"영화 {'최고' if good else '최악'} {number}", label))
+        made.append(LabeledSentence(f"영화 {'최고' if good else '최악'} {number}", label))
     return made
 
 
@@ -168,10 +168,9 @@ def test_known_answer() -> None:
 
 def test_rows_that_are_in_train_are_counted_apart() -> None:
     train = [
-        LabelledSentence(f"{'최고' if n % 2 else '최악'} {n}편", "positive" if n % 2 else "negative")
-        for n in range(100)
+        LabeledSentence(f"{'최고' if n % 2 else '최악'} {n}편", "positive" if n % 2 else "negative") for n in range(100)
     ]
-    test = [*train[:30], *(LabelledSentence(f"최고 {number}", "negative") for number in range(10))]
+    test = [*train[:30], *(LabeledSentence(f"최고 {number}", "negative") for number in range(10))]
     score = score_task(
         Task("synthetic", "ko", (), f1="negative"), [], {"train": train, "test": test}, Vectors(BagOfWords(["최고"]))
     )
@@ -183,7 +182,7 @@ def test_rows_that_are_in_train_are_counted_apart() -> None:
 
 def test_pairs_with_dev_and_macro_f1() -> None:
     words = ["비", "눈", "해"]
-    rows = [LabelledPair(a, b, "same" if a == b else "other") for a in words for b in words] * 12
+    rows = [LabeledPair(a, b, "same" if a == b else "other") for a in words for b in words] * 12
     task = Task("pairs", "ko", (), "|u-v|, u*v", f1="macro")
     score = score_task(task, [], {"train": rows, "dev": rows, "test": rows}, Vectors(BagOfWords(words)))
     assert score.accuracy.value == score.f1 == score.dev_accuracy == 1.0

@@ -18,9 +18,9 @@ from kosbert.cli.app import app
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.export import export, release
-from kosbert.export.quantise import to_whole
-from kosbert.model.axes import main_axes
+from kosbert.export.quantize import to_whole
 from kosbert.model.onnx_encoder import OnnxEncoder
+from kosbert.model.pca import main_axes
 from kosbert.model.torch_loading import load_torch
 
 onnx = pytest.importorskip("onnx")

@@ -11,12 +11,7 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
-    CoSENTLoss,
-    CosineSimilarityLoss,
-    MultipleNegativesRankingLoss,
-)
+from sentence_transformers.sentence_transformer import losses as st_losses
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch.nn import functional
 from transformers import (
@@ -121,7 +116,7 @@ def test_a_model_that_packing_would_change_stays_padded(tiny_roberta, monkeypatc
     assert "stays padded" in caplog.text
 
 
-def tokenised(directory, target, model):
+def tokenized(directory, target, model):
     AutoTokenizer.from_pretrained(str(directory)).save_pretrained(target)
     model.save_pretrained(target)
     return plain(target)
@@ -134,7 +129,7 @@ def test_electra_and_xlm_roberta_are_packed(tiny_bert, tiny_roberta, sentences, 
     electra = ElectraModel(ElectraConfig(vocab_size=600, embedding_size=16, **TINY))
     xlm = XLMRobertaModel(XLMRobertaConfig(vocab_size=600, pad_token_id=1, type_vocab_size=1, **TINY))
     for directory, network in ((tiny_bert, electra), (tiny_roberta, xlm)):
-        model = tokenised(directory, tmp_path / network.config.model_type, network)
+        model = tokenized(directory, tmp_path / network.config.model_type, network)
         padded = vectors(model, sentences)
         assert pack(model)
         torch.testing.assert_close(vectors(model, sentences), padded, atol=1e-5, rtol=0)
@@ -144,7 +139,7 @@ def test_relative_positions_fall_back_to_padding(tiny_bert, sentences, tmp_path)
     mpnet = MPNetModel(MPNetConfig(vocab_size=600, pad_token_id=0, **TINY))
     deberta = DebertaV2Model(DebertaV2Config(vocab_size=600, relative_attention=True, **TINY))
     for network in (mpnet, deberta):
-        model = tokenised(tiny_bert, tmp_path / network.config.model_type, network)
+        model = tokenized(tiny_bert, tmp_path / network.config.model_type, network)
         assert not supports_packing(model)
         assert not pack(model)
         encoder = load(tmp_path / network.config.model_type)
@@ -208,12 +203,17 @@ def test_nothing_of_it_is_saved(tiny_bert, sentences, tmp_path):
 
 @pytest.mark.parametrize(
     "loss_class",
-    [CosineSimilarityLoss, CoSENTLoss, MultipleNegativesRankingLoss, CachedMultipleNegativesRankingLoss],
+    [
+        st_losses.CosineSimilarityLoss,
+        st_losses.CoSENTLoss,
+        st_losses.MultipleNegativesRankingLoss,
+        st_losses.CachedMultipleNegativesRankingLoss,
+    ],
 )
 def test_the_trainer_of_sentence_transformers_learns_the_same(loss_class, tiny_bert, sentences, tmp_path):
-    """Three steps of the stock trainer, collator, loss and optimiser, packed and padded: the same weights."""
+    """Three steps of the stock trainer, collator, loss and optimizer, packed and padded: the same weights."""
     rows = {"sentence1": sentences, "sentence2": sentences[::-1]}
-    if loss_class in (CosineSimilarityLoss, CoSENTLoss):
+    if loss_class in (st_losses.CosineSimilarityLoss, st_losses.CoSENTLoss):
         rows["score"] = [index / 8 for index in range(8)]
     weights = {}
     for packed in (False, True):
@@ -289,7 +289,7 @@ def test_a_plan_wastes_little_and_reaches_every_token(lengths):
         assert torch.equal(plan.slot_to_token[plan.token_to_slot], torch.arange(sum(lengths)))
 
 
-def test_equal_neighbours_are_views_not_copies():
+def test_equal_neighbors_are_views_not_copies():
     assert make_plan([14] * 70).slot_to_token is None
     assert make_plan([14] * 30 + [13] * 40).slot_to_token is None
     assert make_plan([14, 13, 14, 13]).slot_to_token is not None

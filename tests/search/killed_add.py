@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from kosbert.search import directory as disk
-from kosbert.search.building import add
+from kosbert.search.build import add
 
 
 def die_at(module: object, name: str, number: int, *, before: bool) -> None:
@@ -32,11 +32,11 @@ if __name__ == "__main__":
     target, file, point = sys.argv[1:]
     name, _, when = point.partition(":")
     if name == "insert":
-        from kosbert.search.milvus import MilvusStore
+        from kosbert.search.backends.milvus import MilvusStore
 
         die_at(MilvusStore, "add", 1, before=False)
     elif name == "delete":
-        from kosbert.search.milvus import MilvusStore
+        from kosbert.search.backends.milvus import MilvusStore
 
         die_at(MilvusStore, "commit", 2, before=True)  # the first is at opening
     else:

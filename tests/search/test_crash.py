@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kosbert.search import Index
-from kosbert.search.building import add, describe
+from kosbert.search.build import add, describe
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")
 

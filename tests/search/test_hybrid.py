@@ -10,7 +10,7 @@ from kosbert.errors import KosbertError
 from kosbert.search import Index
 from kosbert.search.explain import explain
 from kosbert.search.fusion import fuse
-from kosbert.search.lexical import Lexical, analyse, bigrams
+from kosbert.search.lexical import Lexical, analyze, bigrams
 
 pytest.importorskip("bm25s")
 
@@ -21,7 +21,7 @@ def test_bigrams_stay_within_words() -> None:
 
 def test_morphemes_leave_particles_out() -> None:
     pytest.importorskip("kiwipiepy")
-    first, second = analyse("morphemes", ["배송이 도착했어요", "배송을"])
+    first, second = analyze("morphemes", ["배송이 도착했어요", "배송을"])
     assert first[0] == second[0] == "배송"
     assert "이" not in first
     assert "을" not in second
@@ -107,7 +107,7 @@ for name in ("usearch", "usearch.index", "bm25s", "kiwipiepy", "pymilvus", "milv
     sys.modules[name] = None
 from kosbert.errors import UsageError
 from kosbert.search import Index
-from kosbert.search.lexical import best_analyser
+from kosbert.search.lexical import best_analyzer
 index = Index("random-words")
 index.add(["가 나", "다"])
 assert index.search("가")[0].id == "0"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.evaluation.baselines import RandomWords
+from kosbert.model.baselines import RandomWords
 from kosbert.search import Index
 
 KINDS = ["exact", "binary", "hnsw", "milvus"]
@@ -129,7 +129,7 @@ def test_a_model_is_known_by_its_files_and_its_pooling(tmp_path: Path, tiny_bert
 @pytest.mark.parametrize("kind", ["exact", "binary", "hnsw"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "noise"])
 def test_a_corrupt_file_is_one_sentence(kind: str, damage: str, tmp_path: Path, shop: list[str]) -> None:
-    from kosbert.search.building import describe
+    from kosbert.search.build import describe
 
     index = make(kind, tmp_path, words="bigrams")
     index.add(shop)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from kosbert.errors import UsageError
-from kosbert.search.mined import mine
 from kosbert.search.mining import most_similar, near_duplicates
+from kosbert.search.mining_report import mine
 
 WHOLE = st.integers(-3, 3).map(float)
 
@@ -70,7 +70,7 @@ def test_in_a_crowd_the_graph_keeps_one() -> None:
     vectors = np.ones((300, 32), np.float32) + 0.02 * generator.standard_normal((300, 32)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     assert len(near_duplicates(vectors, 0.95, exact=True)) == 299
-    assert len(near_duplicates(vectors, 0.95, exact=False)) >= 280  # by neighbours alone it was 269
+    assert len(near_duplicates(vectors, 0.95, exact=False)) >= 280  # by neighbors alone it was 269
 
 
 def test_impossible_numbers() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kosbert.data import LabelledPair, LabelledSentence
+from kosbert.data import LabeledPair, LabeledSentence
 from kosbert.errors import UsageError
-from kosbert.evaluation.baselines import RandomWords
+from kosbert.model.baselines import RandomWords
 from kosbert.search import Index
 from kosbert.search.retrieval import (
     against_exact,
@@ -39,7 +39,7 @@ def test_measures_by_hand() -> None:
 
 def test_paraphrases_find_their_group() -> None:
     rows = [
-        LabelledSentence(f"{topic} {place}", str(number))
+        LabeledSentence(f"{topic} {place}", str(number))
         for number, topic in enumerate(("오늘 날씨 좋다", "배송이 너무 늦다", "책을 읽고 싶다"))
         for place in range(4)
     ]
@@ -51,12 +51,12 @@ def test_paraphrases_find_their_group() -> None:
 
 def test_premises_find_what_they_entail() -> None:
     rows = [
-        LabelledPair("오늘 비가 많이 온다", "비가 많이 온다", "entailment"),
-        LabelledPair("오늘 비가 많이 온다", "눈이 온다", "contradiction"),
-        LabelledPair("책을 혼자 읽었다", "책을 읽었다", "entailment"),
-        LabelledPair("책을 혼자 읽었다", "책을 혼자 읽었다", "entailment"),  # the premise itself does not count
-        LabelledPair("차를 샀다", "돈이 많다", "neutral"),
-        LabelledPair("밥을 먹었다", "밥을 먹었다", "entailment"),
+        LabeledPair("오늘 비가 많이 온다", "비가 많이 온다", "entailment"),
+        LabeledPair("오늘 비가 많이 온다", "눈이 온다", "contradiction"),
+        LabeledPair("책을 혼자 읽었다", "책을 읽었다", "entailment"),
+        LabeledPair("책을 혼자 읽었다", "책을 혼자 읽었다", "entailment"),  # the premise itself does not count
+        LabeledPair("차를 샀다", "돈이 많다", "neutral"),
+        LabeledPair("밥을 먹었다", "밥을 먹었다", "entailment"),
     ]
     scores = entailments(RandomWords(), rows, k=2)["meaning"]
     assert scores.queries == 2

@@ -124,11 +124,11 @@ def test_any_bytes_are_refused(client: httpx.Client, body: bytes) -> None:
 
 
 def test_an_error_inside_tells_nothing(running, model_directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kosbert.serving.served import Served
+    from kosbert.serving.model_runner import ModelRunner
     from kosbert.serving.settings import Settings
 
     with running(Settings(str(model_directory))) as url:
-        monkeypatch.setattr(Served, "prepare", lambda *_: 1 / 0)
+        monkeypatch.setattr(ModelRunner, "prepare", lambda *_: 1 / 0)
         found = httpx.post(f"{url}/embed", json={"inputs": "비"}, timeout=60)
         assert found.status_code == 500
         assert found.json()["error"]["code"] == "internal"

@@ -7,13 +7,13 @@ import pytest
 
 from kosbert.search import Index
 from kosbert.serving.errors import ApiError
-from kosbert.serving.mounted import Mounted
+from kosbert.serving.index_service import IndexService
 
 
 @pytest.fixture
 def mounted(model_directory, index_directory, monkeypatch):
     """A mounted index whose groupings wait for `go`; `begun` are those that were begun."""
-    found = Mounted(Index.load(index_directory, str(model_directory)))
+    found = IndexService(Index.load(index_directory, str(model_directory)))
     found.go, found.begun = threading.Event(), []
 
     def group(method, count):

@@ -14,7 +14,7 @@ import pytest
 
 from kosbert.errors import UsageError
 from kosbert.serving.limits import MOST_CHARACTERS, Limits, Rates
-from kosbert.serving.served import Served
+from kosbert.serving.model_runner import ModelRunner
 from kosbert.serving.settings import Settings
 
 
@@ -40,16 +40,16 @@ class Held:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     found = Held()
-    plain = Served.forward
+    plain = ModelRunner.forward
     loading = threading.current_thread()
 
-    def wait(self: Served, tokens):
+    def wait(self: ModelRunner, tokens):
         if threading.current_thread() is not loading:
             found.begun.set()
             assert found.go.wait(300)
         return plain(self, tokens)
 
-    monkeypatch.setattr(Served, "forward", wait)
+    monkeypatch.setattr(ModelRunner, "forward", wait)
     yield found
     found.go.set()
 
@@ -162,15 +162,15 @@ def test_a_body_that_comes_too_slowly(serve) -> None:
 
 def test_a_client_that_goes_away_costs_nothing(serve, held, monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
-    counted = Served.forward
+    counted = ModelRunner.forward
 
-    def count(self: Served, tokens):
+    def count(self: ModelRunner, tokens):
         found = counted(self, tokens)
         computed.append(len(tokens))
         return found
 
     client = serve()
-    monkeypatch.setattr(Served, "forward", count)
+    monkeypatch.setattr(ModelRunner, "forward", count)
     first = in_background(lambda: client.post("/embed", json={"inputs": "비"}))
     wait_until(held.begun.is_set)
     for _ in range(5):

@@ -28,17 +28,17 @@ FIRST_GROUPS = 120_000  # the server imports scikit-learn for them
 expect = playwright.expect
 expect.set_options(timeout=PATIENCE)
 
-# Contrast of everything that shows text with what is behind it, by WCAG; colours drawn on a canvas to resolve them.
+# Contrast of everything that shows text with what is behind it, by WCAG; colors drawn on a canvas to resolve them.
 CONTRAST = """() => {
   const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  const mixed = colours => {
+  const mixed = colors => {
     context.clearRect(0, 0, 1, 1);
-    for (const colour of colours) { context.fillStyle = colour; context.fillRect(0, 0, 1, 1); }
+    for (const color of colors) { context.fillStyle = color; context.fillRect(0, 0, 1, 1); }
     return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
   };
-  const light = colour => {
-    const linear = colour.map(part => (part /= 255) <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4);
+  const light = color => {
+    const linear = color.map(part => (part /= 255) <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4);
     return .2126 * linear[0] + .7152 * linear[1] + .0722 * linear[2];
   };
   const poor = [];
@@ -485,7 +485,7 @@ def test_every_width_scheme_and_language(visit, width, scheme, language):
         assert page.evaluate(WITHOUT_NAME) == [], tab
         keep(page, f"page-{tab}-{width}-{scheme}-{language[:2]}")
     ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
-    dark, light = sorted((ink, paper), key=lambda colour: sum(map(int, re.findall(r"\d+", colour)[:3])))
+    dark, light = sorted((ink, paper), key=lambda color: sum(map(int, re.findall(r"\d+", color)[:3])))
     assert (ink, paper) == ((light, dark) if scheme == "dark" else (dark, light))
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 import yaml
 
-from kosbert.study.conduct import conduct
-from kosbert.study.question import Study
+from kosbert.study.config import Study
+from kosbert.study.run_study import conduct
 from kosbert.study.store import Store
 
 SUBJECTS = ("오늘은", "남자가", "여자가", "아이가", "고양이가", "강아지는", "대통령이", "사람이")
@@ -55,8 +55,8 @@ def document(rows):
         "published": "korsts-test",
         "recipe": {"max_length": 32},
         "stages": {
-            "nli": {"data": "nli", "objective": "ranking", "epochs": 1},
-            "sts": {"data": "sts", "objective": "cosine", "epochs": 1},
+            "nli": {"data": "nli", "loss": "multiple-negatives-ranking", "epochs": 1},
+            "sts": {"data": "sts", "loss": "cosine-similarity", "epochs": 1},
         },
         "rows": [
             {"name": "untouched", "seeds": 1},
@@ -69,11 +69,11 @@ def document(rows):
             "quick": {
                 "about": "Made up.",
                 "seeds": 2,
-                "backbone": {"text": ["nli", "sts"], "layers": 1, "hidden": 32, "heads": 2, "vocabulary": 100},
+                "backbone": {"text": ["nli", "sts"], "layers": 1, "hidden_size": 32, "heads": 2, "vocab_size": 100},
                 "data": {"nli": str(rows / "nli.tsv"), "sts": str(rows / "sts.tsv")},
                 "dev": str(rows / "dev.tsv"),
                 "test": str(rows / "test.tsv"),
-                "over": {"train": {"batch_size": 4, "lr": 1e-3, "evaluate": 2}},
+                "over": {"train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 2}},
             }
         },
     }

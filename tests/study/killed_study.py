@@ -4,8 +4,8 @@ from pathlib import Path
 
 import torch
 
-from kosbert.study.conduct import conduct
-from kosbert.study.question import Study
+from kosbert.study.config import Study
+from kosbert.study.run_study import conduct
 from kosbert.study.store import Store
 
 if __name__ == "__main__":

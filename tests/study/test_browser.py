@@ -58,8 +58,8 @@ def test_light_and_dark_at_phone_and_desk_width(visit, finished, width):
     assert pictures["light"] != pictures["dark"]
 
 
-def brightness(colour: str) -> float:
-    return sum(float(part) for part in colour.strip("rgba()").split(",")[:3])
+def brightness(color: str) -> float:
+    return sum(float(part) for part in color.strip("rgba()").split(",")[:3])
 
 
 def test_hangul_is_drawn_by_a_font_that_has_it(visit):

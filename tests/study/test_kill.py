@@ -18,7 +18,7 @@ def start(study_file, tmp_path):
     """A function that starts the study in a process which has torch imported already."""
     context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
-        context.set_forkserver_preload(["kosbert.study.conduct", "kosbert.training"])
+        context.set_forkserver_preload(["kosbert.study.run_study", "kosbert.training"])
     script = str(Path(__file__).with_name("killed_study.py"))
     known = {"STUDY": str(study_file), "STORE": str(tmp_path / "studies")}
     started = []

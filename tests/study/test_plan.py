@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kosbert.study.config import Study, laid_over
 from kosbert.study.plan import fingerprint, plan
-from kosbert.study.question import Study, laid_over
 
 
 def keys(document, seeds=1):
@@ -40,7 +40,9 @@ def test_more_seeds_keep_the_stages_that_are_there(document):
 
 
 def test_a_default_that_is_written_out_is_the_same_stage(document):
-    written = laid_over(copy.deepcopy(document), {"recipe": {"pooling": "mean", "train": {"clip": 1.0, "warmup": 0.1}}})
+    written = laid_over(
+        copy.deepcopy(document), {"recipe": {"pooling": "mean", "train": {"max_grad_norm": 1.0, "warmup": 0.1}}}
+    )
     assert keys(written) == keys(document)
     renamed = copy.deepcopy(document) | {"name": "other", "question": "?"}
     assert keys(renamed) == keys(document)
@@ -82,7 +84,7 @@ def test_a_plan_leaves_the_study_as_it_was(document):
 def test_other_rows_of_the_probe_are_another_run_of_the_same_stages(document, rows, tmp_path):
     changed = copy.deepcopy(document)
     other = tmp_path / "probe.tsv"
-    changed["stages"]["nli"] |= {"objective": "classification", "options": {"concatenation": "u,v"}}
+    changed["stages"]["nli"] |= {"loss": "softmax", "options": {"concatenation": "u,v"}}
     changed["presets"]["quick"]["probe"] = {"train": str(other), "test": str(other)}
     lines = (rows / "nli.tsv").read_text(encoding="utf-8").splitlines()
     found = []

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kosbert.benchmark.efficiency import efficiency, measure
 from kosbert.errors import UsageError
 from kosbert.export import export
-from kosbert.study.conduct import publish
-from kosbert.study.efficiency import efficiency, measure
+from kosbert.study.config import Study
 from kosbert.study.plan import plan
-from kosbert.study.question import Study
+from kosbert.study.run_study import publish
 from kosbert.study.store import Store
 from kosbert.study.summary import _elsewhere
 from kosbert.study.tables import Cell, Table, eight_table, hundred

@@ -56,11 +56,11 @@ def document(files: Path, tiny_bert: Path) -> dict[str, Any]:
         "backbone": str(tiny_bert),
         "max_length": 32,
         "data": {"nli": str(files / "nli.tsv"), "sts": str(files / "sts.tsv")},
-        "train": {"batch_size": 4, "lr": 1e-3, "evaluate": 2},
+        "train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 2},
         "dev": str(files / "dev.tsv"),
         "stages": [
-            {"name": "nli", "data": "nli", "objective": "classification", "epochs": 1},
-            {"name": "sts", "data": "sts", "objective": "cosine", "epochs": 1},
+            {"name": "nli", "data": "nli", "loss": "softmax", "epochs": 1},
+            {"name": "sts", "data": "sts", "loss": "cosine-similarity", "epochs": 1},
         ],
     }
 
@@ -71,7 +71,7 @@ def one_stage(document):
 
     def make(steps: int = 6, train: dict[str, Any] | None = None, **stage: Any) -> Recipe:
         recipe = copy.deepcopy(document)
-        recipe["stages"] = [{"name": "only", "data": "sts", "objective": "cosine", "steps": steps, **stage}]
+        recipe["stages"] = [{"name": "only", "data": "sts", "loss": "cosine-similarity", "steps": steps, **stage}]
         recipe["train"] |= train or {}
         return Recipe.parse(recipe)
 

@@ -13,9 +13,9 @@ from kosbert.model.torch_loading import load_torch
 from kosbert.training import Recipe, train
 from kosbert.training.soup import soup
 
-RECIPES = Path(__file__).parents[2] / "recipes" / "builtin"
+RECIPES = Path(__file__).parents[2] / "src" / "kosbert" / "recipes" / "builtin"
 SMALL = """
-backbone: {layers: 1, hidden: 32, heads: 2, vocabulary: 500}
+backbone: {layers: 1, hidden_size: 32, heads: 2, vocab_size: 500}
 max_length: 32
 data: {text: sample-nli-train, held-out: sample-sts-test}
 dev: sample-sts-dev
@@ -84,8 +84,8 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     for path, text in ((small, SMALL), (near, NEAR), (mixed, MIXED), (nli, NLI), (sts, STS)):
         path.write_text(text.replace("TEACHER", str(tiny_bert)), encoding="utf-8")
 
-    distilled = train(Recipe.load(RECIPES / "1-distil.yaml", [small]), tmp_path / "distilled", time_budget=20)
-    losses = [point["loss"] for point in distilled.curves["distil"] if "loss" in point]
+    distilled = train(Recipe.load(RECIPES / "1-distill.yaml", [small]), tmp_path / "distilled", time_budget=20)
+    losses = [point["loss"] for point in distilled.curves["distill"] if "loss" in point]
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
     changes = [f"backbone={distilled.path}"]
     nearer = train(Recipe.load(RECIPES / "2-near.yaml", [near], changes), tmp_path / "near", time_budget=20)
@@ -147,7 +147,7 @@ def test_a_second_teacher_learns_labels_and_teaches(tiny_bert, tmp_path, monkeyp
     assert kosbert.load(again.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
 
 
-def test_nothing_that_is_reported_on_is_learnt_from():
+def test_nothing_that_is_reported_on_is_learned_from():
     """Every source of every step leaves out the dev and test sets."""
     below = {  # what an overlay is laid over
         "4-base.yaml": ["3-edited.yaml"],
@@ -159,7 +159,14 @@ def test_nothing_that_is_reported_on_is_learnt_from():
         first, *overlays = [*(RECIPES / name for name in below.get(path.name, [])), path]
         recipe = Recipe.load(first, overlays)
         held_out = set(recipe.references(["held-out"]))
-        assert {"korsts-dev", "korsts-test", "klue-sts-dev", "klue-sts-kept", "klue-nli-dev", "kornli-test"} <= held_out
+        assert {
+            "korsts-dev",
+            "korsts-test",
+            "klue-sts-dev",
+            "klue-sts-holdout",
+            "klue-nli-dev",
+            "kornli-test",
+        } <= held_out
         assert set(recipe.dev) <= held_out
         assert not recipe.test  # scored once, by `kosbert evaluate`, when everything is chosen
         for stage in recipe.stages:

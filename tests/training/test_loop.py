@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kosbert.errors import KosbertError
-from kosbert.objectives.cosine_regression import CosineRegression
-from kosbert.training import Recipe, loop, run, train
+from kosbert.losses.cosine_similarity import CosineSimilarityLoss
+from kosbert.training import Recipe, loop, train, trainer
 from kosbert.training.loop import learning_rate
 from kosbert.training.recipe import Settings
 
@@ -60,7 +60,7 @@ def test_what_is_really_used_is_the_schedule(one_stage, tmp_path):
 
 
 def test_a_seed_makes_the_run(one_stage, tmp_path, assert_same, weights):
-    recipe = one_stage(6, data="nli", objective="classification")
+    recipe = one_stage(6, data="nli", loss="softmax")
     for name in ("one", "two"):
         torch.manual_seed(hash(name))  # what the process did before must not matter
         train(recipe, tmp_path / name)
@@ -81,7 +81,7 @@ def scripted(monkeypatch):
             seen.append(copy.deepcopy(self.encoder.sentence_transformer.state_dict()))
             return left.pop(0)
 
-        monkeypatch.setattr(run._Run, "_dev_score", score)
+        monkeypatch.setattr(trainer._Run, "_dev_score", score)
         return seen
 
     return use
@@ -89,7 +89,7 @@ def scripted(monkeypatch):
 
 def test_the_best_weights_are_saved(one_stage, tmp_path, scripted, weights):
     seen = scripted([0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7])  # 0.9 is what it started with, not a result
-    trained = train(one_stage(6, {"evaluate": 10}), tmp_path / "run")
+    trained = train(one_stage(6, {"evals_per_epoch": 10}), tmp_path / "run")
     assert [point.get("dev") for point in trained.curves["only"]] == [0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7]
     saved = weights(trained.path)
     best = {name.removeprefix("0.model."): value for name, value in seen[3].items() if name.startswith("0.model.")}
@@ -100,7 +100,7 @@ def test_the_best_weights_are_saved(one_stage, tmp_path, scripted, weights):
 
 def test_patience_ends_a_stage(one_stage, tmp_path, scripted):
     scripted([0.0, 0.1, 0.5, 0.4, 0.45, 0.6, 0.55, 0.5, 0.4, 0.9])
-    trained = train(one_stage(9, {"evaluate": 10, "patience": 3}), tmp_path / "run")
+    trained = train(one_stage(9, {"evals_per_epoch": 10, "patience": 3}), tmp_path / "run")
     assert len(trained.curves["only"]) == 1 + 8
     assert trained.curves["only"][-1]["dev"] == 0.4
 
@@ -116,7 +116,7 @@ def test_without_dev_the_last_weights_are_saved(document, tmp_path):
 def clock(monkeypatch):
     """A clock that a step, a dev score and nothing else puts forward."""
     now = [1e7]  # far ahead of any machine
-    gradients, score = loop._gradients, run._Run._dev_score
+    gradients, score = loop._gradients, trainer._Run._dev_score
 
     def slow(*arguments):
         now[0] += 1.0
@@ -126,10 +126,10 @@ def clock(monkeypatch):
         now[0] += 50.0
         return score(self)
 
-    for module in (loop, run):  # not the clock of the process: servers of other tests live by that
+    for module in (loop, trainer):  # not the clock of the process: servers of other tests live by that
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(loop, "_gradients", slow)
-    monkeypatch.setattr(run._Run, "_dev_score", slow_score)
+    monkeypatch.setattr(trainer._Run, "_dev_score", slow_score)
 
 
 @pytest.mark.usefixtures("clock")
@@ -155,16 +155,16 @@ def test_a_budget_that_is_not_used_up_changes_nothing(one_stage, tmp_path, asser
 
 
 def failing(monkeypatch, at, outcome):
-    """Let the objective's forward do something at its call of that number."""
-    from kosbert.objectives import OBJECTIVES
+    """Let the loss's forward do something at its call of that number."""
+    from kosbert.losses import LOSSES
 
-    real, calls = OBJECTIVES["cosine"].loss_of, []
+    real, calls = LOSSES["cosine-similarity"].compute_loss, []
 
-    def loss_of(self, *arguments):
+    def compute_loss(self, *arguments):
         calls.append(1)
         return outcome(real(self, *arguments)) if len(calls) == at else real(self, *arguments)
 
-    monkeypatch.setattr(OBJECTIVES["cosine"], "loss_of", loss_of)
+    monkeypatch.setattr(LOSSES["cosine-similarity"], "compute_loss", compute_loss)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_several_sources_with_their_own_objective_and_weight(document, tmp_path)
             "name": "both",
             "epochs": 1,
             "data": [
-                {"rows": "nli", "objective": "ranking", "batch_size": 5},
-                {"rows": "sts", "objective": "cosine", "weight": 0.5, "limit": 12},
+                {"rows": "nli", "loss": "multiple-negatives-ranking", "batch_size": 5},
+                {"rows": "sts", "loss": "cosine-similarity", "weight": 0.5, "limit": 12},
             ],
         }
     ]
@@ -254,19 +254,19 @@ def test_several_sources_with_their_own_objective_and_weight(document, tmp_path)
 def test_half_precision_where_the_processor_has_it(one_stage, monkeypatch, tmp_path, native, precision, half):
     monkeypatch.setattr(loop, "fast_bfloat16", lambda: native)
     seen = []
-    plain = CosineRegression.loss_of
+    plain = CosineSimilarityLoss.compute_loss
 
     def watched(self, embeddings, labels, columns):
         seen.append((embeddings[0].dtype, torch.is_autocast_enabled("cpu")))
         return plain(self, embeddings, labels, columns)
 
-    monkeypatch.setattr(CosineRegression, "loss_of", watched)
+    monkeypatch.setattr(CosineSimilarityLoss, "compute_loss", watched)
     modes = []
     linear = torch.nn.Linear.forward
     monkeypatch.setattr(
         torch.nn.Linear, "forward", lambda self, x: modes.append(torch.is_autocast_enabled("cpu")) or linear(self, x)
     )
-    train(one_stage(3, train={"evaluate": 0, "precision": precision}), tmp_path / "out")
+    train(one_stage(3, train={"evals_per_epoch": 0, "precision": precision}), tmp_path / "out")
     assert any(modes) == half
     assert seen == [(torch.float32, False)] * 3  # vectors are compared in full precision
 
@@ -276,7 +276,7 @@ def test_half_precision_learns_the_same(one_stage, monkeypatch, tmp_path):
     losses = []
     for native in (False, True):
         monkeypatch.setattr(loop, "fast_bfloat16", lambda native=native: native)
-        train(one_stage(20, train={"evaluate": 0}), tmp_path / str(native))
+        train(one_stage(20, train={"evals_per_epoch": 0}), tmp_path / str(native))
         points = json.loads((tmp_path / str(native) / "curves.json").read_text("utf-8"))["only"]
         losses.append([point["loss"] for point in points if "loss" in point])
     assert losses[0] != losses[1]

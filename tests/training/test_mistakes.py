@@ -4,14 +4,14 @@ import pytest
 
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
-from kosbert.training import Recipe, run, train
-from kosbert.training.examples import examples
+from kosbert.training import Recipe, train, trainer
+from kosbert.training.columns import examples
 
 
 @pytest.fixture
 def said(document, tmp_path, monkeypatch):
     """A function that trains a changed recipe and returns what it said; no step may be taken."""
-    monkeypatch.setattr(run, "run_stage", None)
+    monkeypatch.setattr(trainer, "run_stage", None)
 
     def about(error=UsageError, out=None, **changes):
         with pytest.raises(error) as caught:
@@ -25,8 +25,8 @@ def said(document, tmp_path, monkeypatch):
 
 def stages(*last):
     """A right stage, then one with a mistake: it must be found before the first is trained."""
-    first = {"name": "first", "data": "sts", "objective": "cosine", "epochs": 1}
-    return {"stages": [first, {"name": "second", "data": "sts", "objective": "cosine", "epochs": 1} | dict(last)]}
+    first = {"name": "first", "data": "sts", "loss": "cosine-similarity", "epochs": 1}
+    return {"stages": [first, {"name": "second", "data": "sts", "loss": "cosine-similarity", "epochs": 1} | dict(last)]}
 
 
 def test_a_hub_name_without_network(said):
@@ -70,7 +70,7 @@ def nli_file(folder, *labels):
     file = folder / "nli.tsv"
     rows = "".join(f"가\t나\t{label}\n" for label in labels)
     file.write_text(f"sentence1\tsentence2\tlabel\n{rows}", encoding="utf-8")
-    return ("data", str(file)), ("objective", "classification")
+    return ("data", str(file)), ("loss", "softmax")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def nli_file(folder, *labels):
     [
         (("neutral", "neutral"), "every row has the label neutral: classification needs rows of two or more classes"),
         (("neutral", "entailed"), "the labels are entailed, neutral: NLI needs entailment, neutral, contradiction"),
-        (("-", "-"), "choose data or an objective that fit"),
+        (("-", "-"), "choose data or an loss that fit"),
     ],
 )
 def test_labels_that_do_not_do(said, tmp_path, labels, message):
@@ -88,34 +88,34 @@ def test_labels_that_do_not_do(said, tmp_path, labels, message):
 
 
 @pytest.mark.parametrize(
-    ("data", "objective", "message"),
+    ("data", "loss", "message"),
     [
-        ("nli", "cosine", "stage second, data nli has LabelledPair rows, which give no scored pairs"),
-        ("sts", "classification", "has ScoredPair rows, which give no labelled pairs"),
+        ("nli", "cosine-similarity", "stage second, data nli has LabeledPair rows, which give no scored pairs"),
+        ("sts", "softmax", "has ScoredPair rows, which give no labeled pairs"),
         ("sts", "triplet", "has ScoredPair rows, which give no triplets"),
-        ("sts", "ranking", "has ScoredPair rows, which give no pairs"),
+        ("sts", "multiple-negatives-ranking", "has ScoredPair rows, which give no pairs"),
     ],
 )
-def test_data_that_does_not_fit_the_objective(said, data, objective, message):
-    assert message in said(**stages(("data", data), ("objective", objective)))
+def test_data_that_does_not_fit_the_objective(said, data, loss_fn, message):
+    assert message in said(**stages(("data", data), ("loss", loss_fn)))
 
 
 def test_options(said):
     assert "has no option 'temprature'; did you mean temperature?" in said(
-        **stages(("data", "nli"), ("objective", "ranking"), ("options", {"temprature": 1}))
+        **stages(("data", "nli"), ("loss", "multiple-negatives-ranking"), ("options", {"temprature": 1}))
     )
-    assert said(**stages(("data", "nli"), ("objective", "ranking"), ("options", {"temperature": "cold"}))).startswith(
-        "stage second: an option of ranking has a wrong value"
-    )
+    assert said(
+        **stages(("data", "nli"), ("loss", "multiple-negatives-ranking"), ("options", {"temperature": "cold"}))
+    ).startswith("stage second: an option of ranking has a wrong value")
     assert "temperature must be above 0" in said(
-        **stages(("data", "nli"), ("objective", "ranking"), ("options", {"temperature": 0}))
+        **stages(("data", "nli"), ("loss", "multiple-negatives-ranking"), ("options", {"temperature": 0}))
     )
 
 
 def test_a_teacher_belongs_to_distillation(said):
-    for mistake in ({"objective": "distillation"}, {"teacher": "builtin"}):
+    for mistake in ({"loss": "distillation"}, {"teacher": "builtin"}):
         assert "distillation, and nothing else, needs a teacher" in said(**stages(("data", {"rows": "sts", **mistake})))
-    for mistake in ({"edited": 1}, {"together": True}, {"translations": "sts"}):
+    for mistake in ({"augment": 1}, {"same_batch": True}, {"translations": "sts"}):
         assert "only distillation knows" in said(**stages(("data", {"rows": "sts", **mistake})))
 
 
@@ -125,8 +125,8 @@ def test_what_is_scored_must_have_scores(said, files, key):
 
 
 def test_backbones(said):
-    backbone = {"text": "sts", "layers": 1, "hidden": 33, "heads": 2}
-    assert "hidden 33 cannot be shared by 2 heads" in said(backbone=backbone)
+    backbone = {"text": "sts", "layers": 1, "hidden_size": 33, "heads": 2}
+    assert "hidden_size 33 cannot be shared by 2 heads" in said(backbone=backbone)
     assert "at most 64 tokens" in said(max_length=100)
 
 

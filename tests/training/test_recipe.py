@@ -8,14 +8,14 @@ import yaml
 from kosbert.errors import UsageError
 from kosbert.training import Recipe
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[2] / "src" / "kosbert" / "recipes"
 SHIPPED = sorted(RECIPES.glob("*.yaml"))
 OVERLAYS = sorted((RECIPES / "overlays").glob("*.yaml"))
 BASE = {
     "name": "base",
     "backbone": "somewhere",
     "data": {"sts": "korsts-train"},
-    "stages": [{"name": "one", "data": "sts", "objective": "cosine", "epochs": 1}],
+    "stages": [{"name": "one", "data": "sts", "loss": "cosine-similarity", "epochs": 1}],
 }
 
 
@@ -46,7 +46,10 @@ def test_the_four_orders_have_the_documents_settings(name):
     for stage in recipe.stages:
         settings = recipe.settings(stage)
         assert (settings.batch_size, settings.lr, settings.warmup, settings.schedule) == (16, 2e-5, 0.1, "linear")
-        assert (stage.epochs, stage.objective) == {"nli": (1, "ranking"), "sts": (4, "cosine")}[stage.name]
+        assert (stage.epochs, stage.loss) == {
+            "nli": (1, "multiple-negatives-ranking"),
+            "sts": (4, "cosine-similarity"),
+        }[stage.name]
     assert recipe.references(["nli"]) == ["kornli-snli-train", "kornli-multinli-train"]
 
 
@@ -57,7 +60,7 @@ def test_simcse_has_the_documents_settings(name):
     settings = recipe.settings(stage)
     assert (settings.batch_size, settings.lr, recipe.max_length, recipe.pooling) == (256, 5e-5, 64, "cls")
     assert stage.options["temperature"] == 0.05
-    assert stage.objective == {"simcse-unsupervised": "simcse"}.get(name, name)
+    assert stage.loss == {"simcse-unsupervised": "simcse"}.get(name, name)
 
 
 def test_overlays_and_settings(base, tmp_path):
@@ -67,7 +70,7 @@ def test_overlays_and_settings(base, tmp_path):
     settings += ["stages.0.train.lr=1e-2", "stages.0.data={rows: sts, options: {scale: 2e1, symmetric: false}}"]
     recipe = Recipe.load(base, [overlay], settings)
     (stage,) = recipe.stages
-    assert (recipe.train.lr, recipe.train.buckets, recipe.train.batch_size, recipe.seed) == (3e-5, True, 8, 7)
+    assert (recipe.train.lr, recipe.train.group_by_length, recipe.train.batch_size, recipe.seed) == (3e-5, True, 8, 7)
     assert (stage.epochs, stage.options, recipe.settings(stage).lr) == (2, {"matryoshka": [8]}, 0.01)
     assert (recipe.dev, recipe.references(["sts", "other"])) == (["klue-sts-dev", "korsts-dev"], ["x.tsv", "other"])
     # Values that no field checks must have the right kind as well: "false" would be true, "2e1" a word.
@@ -91,9 +94,9 @@ def test_a_mapping_over_a_list_changes_every_item(tmp_path):
         ("stages.0.data={rows: sts, limt: 3}", "'stages.0.data.0.limt'; the nearest is 'limit'"),
         ("backbone={txt: sts}", "'backbone.txt'; the nearest is 'text'"),
         ("backbone={from: x, layer: 2}", "'backbone.layer'; the nearest is 'layers'"),
-        ("stages.0.objective=cosin", "there is no objective 'cosin'; the nearest is 'cosine'"),
-        ("stages.0.objective=", "stages.0.objective: "),
-        ("stages.0.objective=''", "give an objective, one of classification"),
+        ("stages.0.loss=cosin", "there is no loss 'cosin'; the nearest is 'cosent'"),
+        ("stages.0.loss=", "stages.0.loss: "),
+        ("stages.0.loss=''", "give an loss, one of softmax"),
         ("stages.0.steps=3", "stages.0: give epochs or steps, one of them"),
         ("stages.0.data=3", "stages.0.data: "),
         ("train.lr=-1", "train.lr: Input should be greater than 0"),

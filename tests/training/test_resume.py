@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.training import Recipe, checkpoint, lessons, train
-from kosbert.training.examples import read_rows
+from kosbert.training import Recipe, checkpoint, datasets, train
+from kosbert.training.columns import read_rows
 
 POINTS = {
     "at the first step": ["step", "nli", 1],
@@ -34,17 +34,17 @@ def undisturbed(tmp_path_factory, files, tiny_bert):
         "backbone": {
             "text": ["nli", "sts"],
             "layers": 1,
-            "hidden": 32,
+            "hidden_size": 32,
             "heads": 2,
-            "vocabulary": 100,
+            "vocab_size": 100,
         },  # so few that words fall into syllables
         "max_length": 32,
         "data": {"nli": str(files / "nli.tsv"), "sts": str(files / "sts.tsv")},
-        "train": {"batch_size": 4, "lr": 1e-3, "evaluate": 2, "buckets": True},
+        "train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 2, "group_by_length": True},
         "dev": str(files / "dev.tsv"),
         "stages": [
-            {"name": "nli", "data": "nli", "objective": "classification", "epochs": 1},
-            {"name": "sts", "data": "sts", "objective": "cosine", "epochs": 1},
+            {"name": "nli", "data": "nli", "loss": "softmax", "epochs": 1},
+            {"name": "sts", "data": "sts", "loss": "cosine-similarity", "epochs": 1},
         ],
     }
     (folder / "recipe.json").write_text(json.dumps(document), encoding="utf-8")
@@ -147,7 +147,7 @@ def test_a_full_disk_at_the_very_end(resume, undisturbed, assert_same, tmp_path,
 
 
 def test_a_finished_run_is_not_trained_again(undisturbed, monkeypatch):
-    monkeypatch.setattr("kosbert.training.run._Run._backbone", None)  # any training would fail now
+    monkeypatch.setattr("kosbert.training.trainer._Run._backbone", None)  # any training would fail now
     recipe = Recipe.parse(json.loads((undisturbed / "recipe.json").read_text("utf-8")))
     again = train(recipe, undisturbed / "run", resume=True)
     card = json.loads((undisturbed / "run" / "model" / "kosbert.json").read_text("utf-8"))
@@ -166,33 +166,33 @@ def test_a_resumed_run_must_be_the_same(kill, resume, undisturbed, tmp_path, mon
     with pytest.raises(UsageError, match=r"differs in seed, train: choose another --out$"):
         train(Recipe.parse(document | {"seed": 1, "train": {"lr": 1}}), tmp_path / "run", resume=True)
     with monkeypatch.context() as patch:
-        patch.setattr("kosbert.training.run.world", lambda: 2)
+        patch.setattr("kosbert.training.trainer.world", lambda: 2)
         with pytest.raises(UsageError, match="had 1 processes and this one has 2: start 1$"):
             resume()
-    monkeypatch.setattr(lessons, "read_rows", lambda *arguments: read_rows(*arguments)[:-1])
+    monkeypatch.setattr(datasets, "read_rows", lambda *arguments: read_rows(*arguments)[:-1])
     with pytest.raises(UsageError, match="the data of the run in .* has changed"):
         resume()
 
 
 def test_the_objectives_own_layer_is_restored(one_stage, tmp_path, monkeypatch):
     """The head of classification is not in the model: what its restored weights are must be asked for."""
-    from kosbert.training import run
+    from kosbert.training import trainer
 
-    recipe = one_stage(8, data="nli", objective="classification")
-    heads, real = [], run.run_stage
+    recipe = one_stage(8, data="nli", loss="softmax")
+    heads, real = [], trainer.run_stage
 
     def spy(model, lessons, *arguments, **options):
-        heads.append(lessons[0].objective.classifier.weight.detach().clone())
+        heads.append(lessons[0].loss.classifier.weight.detach().clone())
         try:
             real(model, lessons, *arguments, **options)
         finally:
-            heads.append(lessons[0].objective.classifier.weight.detach().clone())
+            heads.append(lessons[0].loss.classifier.weight.detach().clone())
 
     def stop(stage, progress, total, point):
         if progress.step == 6:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "run_stage", spy)
+    monkeypatch.setattr(trainer, "run_stage", spy)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, tmp_path / "run", checkpoint_every=0, report=stop)
     train(recipe, tmp_path / "run", resume=True)

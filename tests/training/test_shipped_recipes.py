@@ -10,10 +10,10 @@ from sentence_transformers import SentenceTransformer
 from kosbert import data
 from kosbert.training import Recipe, train
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[2] / "src" / "kosbert" / "recipes"
 SMALLER = [
-    *("backbone.layers=1", "backbone.hidden=32", "backbone.heads=2", "backbone.vocabulary=500"),
-    *("train.batch_size=8", "train.evaluate=0", "max_length=32"),
+    *("backbone.layers=1", "backbone.hidden_size=32", "backbone.heads=2", "backbone.vocab_size=500"),
+    *("train.batch_size=8", "train.evals_per_epoch=0", "max_length=32"),
 ]
 
 

@@ -14,13 +14,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kosbert.bulk.embedding_cache import EmbeddingCache
 from kosbert.bulk.records import Records, Reject, Row
-from kosbert.bulk.remembered import Remembered
 from kosbert.bulk.shards import Form, Manifest, Shards
 from kosbert.errors import UsageError
 from kosbert.model.batching import WINDOW
 from kosbert.model.encoder import Encoder
-from kosbert.model.identity import model_checksum
+from kosbert.model.fingerprint import model_checksum
 from kosbert.model.loading import load
 
 SHARD = 50_000
@@ -35,7 +35,7 @@ Report = Callable[[int, int, Manifest], None]
 
 
 @dataclass(frozen=True)
-class Done:
+class EncodeSummary:
     """What a job left: vectors, rejected rows, shards, and how many sentences had been seen before."""
 
     path: Path
@@ -59,7 +59,7 @@ def encode_file(
     keep_text: bool = False,
     shard: int = SHARD,
     report: Report | None = None,
-) -> Done:
+) -> EncodeSummary:
     """Encode the sentences of a file into a folder of shards; called again, it goes on where it stopped.
 
     Args:
@@ -107,9 +107,9 @@ def encode_file(
 
     with Shards.open(Path(out), settings, form) as shards:
         manifest = shards.manifest
-        remembered = Remembered(vectors_of, dim or encoder.dim)
+        remembered = EmbeddingCache(vectors_of, dim or encoder.dim)
         if not manifest.finished:
-            encoder.calibrate()
+            encoder.tune_token_budget()
             stream = iter(records)
             for _ in islice(stream, manifest.records):  # reading is a thousand times faster than encoding
                 pass
@@ -121,11 +121,11 @@ def encode_file(
             shards.add(rows, blocks, rejects, texts=keep_text, last=len(found) < shard)
             if report:
                 report(records.position, records.size, manifest)
-    return Done(Path(out), manifest.rows, manifest.rejects, len(manifest.shards), remembered.found)
+    return EncodeSummary(Path(out), manifest.rows, manifest.rejects, len(manifest.shards), remembered.found)
 
 
 def _encoded(
-    rows: list[Row], remembered: Remembered, records: Records, manifest: Manifest, report: Report | None
+    rows: list[Row], remembered: EmbeddingCache, records: Records, manifest: Manifest, report: Report | None
 ) -> Iterator[NDArray[np.float32]]:
     """The vectors of a shard, a few thousand sentences at a time: the bar moves, and no shard is held in memory."""
     for start in range(0, len(rows), WINDOW):

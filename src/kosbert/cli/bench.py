@@ -10,7 +10,7 @@ from rich.table import Table
 from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
 
 if TYPE_CHECKING:
-    from kosbert.export.bench import Bench
+    from kosbert.benchmark.bench import Bench
 
 
 def bench(
@@ -28,9 +28,9 @@ def bench(
     """Run a model in every way, in turns, beside sentence-transformers and the machine's limit (minutes)."""
     import numpy as np
 
+    from kosbert.benchmark.bench import bench as run
     from kosbert.data.records import sentences_of
-    from kosbert.evaluation.scoring import read_rows
-    from kosbert.export.bench import bench as run
+    from kosbert.evaluation.evaluate import read_rows
 
     rows = read_rows(on, folder=data_dir)
     texts = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))

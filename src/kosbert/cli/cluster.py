@@ -12,7 +12,7 @@ from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
 from kosbert.cli.output import JsonOption, err, out, print_json, whole
 
 if TYPE_CHECKING:
-    from kosbert.search.grouped import Grouped
+    from kosbert.search.cluster_report import Grouped
 
 
 def cluster(
@@ -34,8 +34,8 @@ def cluster(
     json: JsonOption = False,
 ) -> None:
     """Group the sentences of a file: topics, typical sentences, outliers, stability, and a map."""
-    from kosbert.search.clusters import Settings
-    from kosbert.search.grouped import cluster as run
+    from kosbert.search.cluster_report import cluster as run
+    from kosbert.search.clustering import Settings
 
     settings = Settings(method, clusters, threshold, smallest, seed)
     found = run(

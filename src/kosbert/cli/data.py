@@ -25,7 +25,7 @@ def list_(
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the data sets: task, splits with row counts, licence, and whether they are here."""
+    """List the data sets: task, splits with row counts, license, and whether they are here."""
     chosen = [
         each
         for each in data.datasets().values()
@@ -34,13 +34,13 @@ def list_(
     if json:
         print_json([_described(dataset, data_dir) for dataset in chosen])
         return
-    heads = (whole("name"), "task", "lang", whole("splits (rows)"), "licence", "here")
+    heads = (whole("name"), "task", "lang", whole("splits (rows)"), "license", "here")
     table = Table(*heads, title=f"{len(chosen)} data sets")
     for dataset in chosen:
         splits = ", ".join(f"{name} {split.rows:,}" if split.rows else name for name, split in dataset.splits.items())
         here = sum(data.available(dataset, name, data_dir) for name in dataset.splits)
         mark = "yes" if here == len(dataset.splits) else f"{here} of {len(dataset.splits)}" if here else "no"
-        table.add_row(dataset.name, dataset.task, dataset.language, splits, dataset.licence, mark)
+        table.add_row(dataset.name, dataset.task, dataset.language, splits, dataset.license, mark)
     out.print(table)
 
 
@@ -52,7 +52,7 @@ def _described(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
         "language": dataset.language,
         "description": dataset.description,
         "home": dataset.home,
-        "licence": dataset.licence,
+        "license": dataset.license,
         "citation": dataset.citation,
         "default": dataset.default,
         "splits": {
@@ -131,7 +131,7 @@ def show(
         return
     shown = rows[: 5 if head is None else head]
     out.print(f"[bold]{reference}[/]: {len(rows):,} rows. {dataset.description}")
-    out.print(f"{dataset.licence} · {dataset.home}\n", style="dim")
+    out.print(f"{dataset.license} · {dataset.home}\n", style="dim")
     if shown:
         table = Table(*map(whole, asdict(shown[0])))
         for row in shown:
@@ -149,7 +149,7 @@ def check(
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check two splits for leakage: sentences and pairs that are in both, exactly, normalised, nearly."""
+    """Check two splits for leakage: sentences and pairs that are in both, exactly, normalized, nearly."""
     from kosbert.data.leakage import overlap  # brings scipy
 
     with download_progress() as progress:

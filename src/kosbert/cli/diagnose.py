@@ -28,9 +28,9 @@ def diagnose(
     json: JsonOption = False,
 ) -> None:
     """Test a model on Korean minimal pairs (negation, particles, spelling, …); alignment, uniformity, anisotropy."""
-    from kosbert.evaluation.baselines import encoder  # brings scipy and scikit-learn
     from kosbert.evaluation.diagnostics import diagnose as run
     from kosbert.evaluation.diagnostics import positives_of
+    from kosbert.model.baselines import encoder  # brings scipy and scikit-learn
 
     sentences, positives = None, None
     if on:

@@ -84,7 +84,7 @@ def encode(
 
 
 def _on_ray(source: str, directory: str, json: bool, **options: Any) -> None:
-    from kosbert.bulk.on_ray import encode_on_ray
+    from kosbert.bulk.ray_encode import encode_on_ray
 
     rows = encode_on_ray(source, directory, **options)
     if json:

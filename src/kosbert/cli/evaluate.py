@@ -13,10 +13,11 @@ from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err
 from kosbert.errors import KosbertError, UsageError
 
 if TYPE_CHECKING:
-    from kosbert.evaluation.scoring import Comparison, Evaluation, ScoredSet
+    from kosbert.evaluation.evaluate import Comparison, Evaluation, ScoredSet
+    from kosbert.evaluation.significance import Interval, Seeds
     from kosbert.evaluation.slices import Slice
-    from kosbert.evaluation.statistics import Interval, Seeds
-    from kosbert.evaluation.sts import Encodes, Subtasks
+    from kosbert.evaluation.sts import Subtasks
+    from kosbert.model.encoder import SupportsEncode
 
 OnOption = Annotated[
     list[str] | None,
@@ -57,8 +58,8 @@ def evaluate(
     json: JsonOption = False,
 ) -> None:
     """Score a model on similarity sets: kosbert evaluate MODEL --on korsts-test klue-sts-dev."""
-    from kosbert.evaluation.scoring import evaluate as score
-    from kosbert.evaluation.scoring import read_rows, read_vectors
+    from kosbert.evaluation.evaluate import evaluate as score
+    from kosbert.evaluation.evaluate import read_rows, read_vectors
     from kosbert.evaluation.sts import encode_pairs
 
     names = names or []
@@ -101,7 +102,7 @@ def compare(
     json: JsonOption = False,
 ) -> None:
     """Compare two models on the same pairs: kosbert compare A B --on korsts-test klue-sts-dev."""
-    from kosbert.evaluation.scoring import compare_on
+    from kosbert.evaluation.evaluate import compare_on
 
     first, second = _models(names or [], 2, "two models, A and B")
     sets = _sets(on, (names or [])[2:], column, data_dir)
@@ -147,7 +148,7 @@ def _sets(
     on: Iterable[str] | None, more: Iterable[str], column: Iterable[str] | None, data_dir: Path | None
 ) -> list["ScoredSet"]:
     """Read what `--on` names, each once; a value may hold several, with commas."""
-    from kosbert.evaluation.scoring import parse_columns, read_set
+    from kosbert.evaluation.evaluate import parse_columns, read_set
 
     values = [*(on or ()), *more]
     parts = (part.strip() for value in values for part in ([value] if Path(value).is_file() else value.split(",")))
@@ -159,8 +160,8 @@ def _sets(
         return [read_set(each, folder=data_dir, columns=columns, progress=progress) for each in references]
 
 
-def _encoder(name: str, data_dir: Path | None) -> "Encodes":
-    from kosbert.evaluation.baselines import encoder
+def _encoder(name: str, data_dir: Path | None) -> "SupportsEncode":
+    from kosbert.model.baselines import encoder
 
     try:
         with err.status(f"loading {name}"):
@@ -188,7 +189,7 @@ def _document(runs: dict[str, list["Evaluation"]]) -> dict[str, Any]:
 
 
 def _over_seeds(runs: dict[str, list["Evaluation"]]) -> dict[str, dict[str, "Seeds | None"]]:
-    from kosbert.evaluation.statistics import over_seeds
+    from kosbert.evaluation.significance import over_seeds
 
     found: dict[str, dict[str, Seeds | None]] = {}
     for same_set in zip(*runs.values(), strict=True):
@@ -286,7 +287,7 @@ def _print_anchors(runs: dict[str, list["Evaluation"]]) -> None:
     sets = next(iter(runs.values()))
     published: dict[tuple[str, str], dict[str, str]] = {}
     for each in sets:
-        for anchor in each.anchors:
+        for anchor in each.published:
             if anchor.measure == "cosine_spearman":
                 spread = "" if anchor.deviation is None else f" ± {_hundred(anchor.deviation)}"
                 row = published.setdefault((anchor.model, anchor.source), {})

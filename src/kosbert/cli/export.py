@@ -34,9 +34,9 @@ def export(
 ) -> None:
     """Write one ONNX graph from token ids to the vector: kosbert export runs/nli-sts/model --int8."""
     from kosbert.data import sentences_of
-    from kosbert.evaluation.scoring import read_set
+    from kosbert.evaluation.evaluate import read_set
     from kosbert.export import export as write
-    from kosbert.training.examples import read_rows
+    from kosbert.training.columns import read_rows
 
     if form not in _FORMS:
         raise UsageError(f"there is no format {form!r}: choose {', '.join(_FORMS)}")

@@ -45,7 +45,7 @@ def build(
     json: JsonOption = False,
 ) -> None:
     """Encode the sentences of a file into a new index; all other columns become metadata to filter by."""
-    from kosbert.search.building import build as run
+    from kosbert.search.build import build as run
 
     done = run(
         file, directory, model=model, kind=kind, precision=precision, address=address, text_column=text_column,
@@ -71,7 +71,7 @@ def add(
     json: JsonOption = False,
 ) -> None:
     """Add the sentences of a file: all of them or, should the computer fail, none."""
-    from kosbert.search.building import add as run
+    from kosbert.search.build import add as run
 
     done = run(
         file, directory, upsert=upsert, text_column=text_column, id_column=id_column, progress=True
@@ -103,7 +103,7 @@ def delete(
 @app.command()
 def info(directory: DirectoryArgument, json: JsonOption = False) -> None:
     """Show what an index holds and which model made it, and check its files."""
-    from kosbert.search.building import describe
+    from kosbert.search.build import describe
 
     found = describe(directory)
     if json:

@@ -12,7 +12,7 @@ from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
 from kosbert.cli.output import JsonOption, out, print_json, whole
 
 if TYPE_CHECKING:
-    from kosbert.search.mined import Mined
+    from kosbert.search.mining_report import Mined
 
 
 def mine(
@@ -27,7 +27,7 @@ def mine(
     json: JsonOption = False,
 ) -> None:
     """Find the most similar pairs and near-duplicate groups of a file; --dedup writes it without them."""
-    from kosbert.search.mined import mine as run
+    from kosbert.search.mining_report import mine as run
 
     found = run(file, k=k, threshold=threshold, dedup=dedup, model=model, text_column=text_column, progress=True)
     if json:

@@ -47,7 +47,7 @@ def search(
         print_json({"query": query, "index": str(directory), "hits": rows})
         return
     if not hits:
-        out.print("nothing fulfils the filter" if where else "nothing found")
+        out.print("nothing fulfills the filter" if where else "nothing found")
         return
     _show(hits, hybrid=hybrid)
     for hit, reason in zip(hits, reasons, strict=False):

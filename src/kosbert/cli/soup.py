@@ -23,7 +23,7 @@ def soup(
     json: JsonOption = False,
 ) -> None:
     """Average the weights of models where that is better on dev: kosbert soup runs/seed-*/model --out runs/soup."""
-    from kosbert.evaluation.scoring import read_set
+    from kosbert.evaluation.evaluate import read_set
     from kosbert.training.soup import soup as cook
 
     sets = {name: read_set(name, folder=data_dir).pairs for name in dev or ["korsts-dev"]}

@@ -13,9 +13,9 @@ from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, 
 from kosbert.errors import KosbertError, UsageError
 
 if TYPE_CHECKING:
-    from kosbert.study.question import Study
+    from kosbert.study.config import Study
+    from kosbert.study.runner import Outcome, Report
     from kosbert.study.store import Store
-    from kosbert.study.work import Outcome, Report
 
 app = typer.Typer(help="Studies: a question, its runs, a report.", no_args_is_help=True)
 
@@ -55,7 +55,7 @@ def _command(name: str, question: str) -> None:
         data_dir: DataDirOption = None,
         json: JsonOption = False,
     ) -> None:
-        from kosbert.study.question import Study
+        from kosbert.study.config import Study
 
         _go(Study.named(name), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
 
@@ -89,7 +89,7 @@ def run_file(
     json: JsonOption = False,
 ) -> None:
     """A study of your own."""
-    from kosbert.study.question import Study
+    from kosbert.study.config import Study
 
     _go(Study.read(file), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
 
@@ -104,7 +104,7 @@ def _go(
     if dry_run:
         _dry_run(study, preset, seeds, backbone, jobs, store, data_dir, json)
         return
-    from kosbert.study.conduct import conduct
+    from kosbert.study.run_study import conduct
 
     with _progress() as report:
         found, page, outcome = conduct(
@@ -226,7 +226,7 @@ def efficiency(
     json: JsonOption = False,
 ) -> None:
     """How many sentences a second, and what makes it faster?"""
-    from kosbert.study.efficiency import efficiency as measure
+    from kosbert.benchmark.efficiency import efficiency as measure
     from kosbert.study.store import Store
 
     with _progress() as report:
@@ -311,7 +311,7 @@ def publish(
     data_dir: DataDirOption = None,
 ) -> None:
     """Write a finished report elsewhere, fit for others: without sentences of the data and paths of this machine."""
-    from kosbert.study.conduct import publish as write
+    from kosbert.study.run_study import publish as write
 
     page = write(_finished(store, name), to, data_dir)
     out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
@@ -326,7 +326,7 @@ def rerun(
     json: JsonOption = False,
 ) -> None:
     """Train one run again from nothing and see whether its scores are equal to the last digit."""
-    from kosbert.study.conduct import again
+    from kosbert.study.run_study import again
     from kosbert.study.store import Store
 
     folder = Store(store).find(name)

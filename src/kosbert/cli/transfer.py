@@ -29,9 +29,9 @@ def transfer(
     json: JsonOption = False,
 ) -> None:
     """Score frozen vectors on sentiment, topic, intent, paraphrase: logistic regression, by SentEval's protocol."""
-    from kosbert.evaluation.baselines import encoder
-    from kosbert.evaluation.tasks import suite as tasks_of
     from kosbert.evaluation.transfer import transfer as run
+    from kosbert.evaluation.transfer_tasks import suite as tasks_of
+    from kosbert.model.baselines import encoder
 
     chosen = tasks_of(suite, task or ())  # a wrong name is told before a model is loaded
     with err.status(f"loading {model}"):

@@ -8,16 +8,16 @@ triplets = data.nli_triplets(data.load("klue-nli-train"))
 from pathlib import Path
 
 from kosbert.data.locate import Progress, available, locate
-from kosbert.data.records import LabelledPair, LabelledSentence, Record, ScoredPair, Sentence, Triplet, sentences_of
+from kosbert.data.nli import nli_pairs, nli_triplets
+from kosbert.data.records import LabeledPair, LabeledSentence, Record, ScoredPair, Sentence, Triplet, sentences_of
 from kosbert.data.registry import Dataset, datasets, get, resolve
-from kosbert.data.triplets import nli_pairs, nli_triplets
 from kosbert.data.user_files import read_file
 from kosbert.errors import KosbertError
 
 __all__ = [
     "Dataset",
-    "LabelledPair",
-    "LabelledSentence",
+    "LabeledPair",
+    "LabeledSentence",
     "Record",
     "ScoredPair",
     "Sentence",

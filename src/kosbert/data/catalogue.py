@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kosbert.data.english import ENGLISH
-from kosbert.data.grammar import generate_nli, generate_sts
 from kosbert.data.readers import (
     Reader,
     comma_separated,
     json_list,
-    labelled,
-    labelled_pair,
+    labeled,
+    labeled_pair,
     plain_lines,
     reader,
     scored,
     sentence,
     tab_separated,
 )
-from kosbert.data.records import LabelledSentence, Record
+from kosbert.data.records import LabeledSentence, Record
 from kosbert.data.registry import Dataset, File, Split
+from kosbert.data.sample.grammar import generate_nli, generate_sts
 
 _GITHUB = "https://raw.githubusercontent.com"
 _HAM_ET_AL = (
@@ -44,21 +44,21 @@ def _github(path: str, repository: str, source: str, sha256: str) -> tuple[File]
 
 
 def _klue_nli(source: str) -> Reader:
-    return reader(json_list(), labelled_pair("premise", "hypothesis", "gold_label", source=source))
+    return reader(json_list(), labeled_pair("premise", "hypothesis", "gold_label", source=source))
 
 
 def _paraphrase_groups(paths: Sequence[Path]) -> Iterator[Record]:
     """ParaKQC: ten consecutive lines say the same; the label is the number of the group."""
     for path in paths:
         for number, row in enumerate(tab_separated(("topic", "act", "text"))(path)):
-            yield LabelledSentence(row.text("text"), str(number // 10))
+            yield LabeledSentence(row.text("text"), str(number // 10))
 
 
 def _titles_with_topics(paths: Sequence[Path]) -> Iterator[Record]:
     """YNAT as CSV: the second file names the topics."""
     titles, topics = paths
     names = {row.text("topic_idx"): row.text("topic") for row in comma_separated()(topics)}
-    return reader(comma_separated(), labelled("title", "topic_idx", labels=names))([titles])
+    return reader(comma_separated(), labeled("title", "topic_idx", labels=names))([titles])
 
 
 def _sample(task: str, split: str, rows: int) -> Split:
@@ -73,20 +73,20 @@ _klue_sts_train = _github(
     "5cc4924f699e0ead8b654730b73c735a5a55dedf/data/klue_sts_train.csv",
     "1204659f6e5914b16f349810c89784339abdc436fb2feb28865313fadc38cbe9",
 )
-_KEPT = 1_000  # rows at the end of KLUE-STS train to choose on, because its dev is everyone's test
+_HOLDOUT = 1_000  # rows at the end of KLUE-STS train to choose on, because its dev is everyone's test
 
 
 def _last_of_klue_sts_train(paths: Sequence[Path]) -> Iterator[Record]:
-    return iter(list(reader(comma_separated(), scored(score="label"))(paths))[-_KEPT:])
+    return iter(list(reader(comma_separated(), scored(score="label"))(paths))[-_HOLDOUT:])
 
 
 _korsts = reader(tab_separated(), scored(source="filename"))
-_kornli = reader(tab_separated(), labelled_pair(label="gold_label"))
-_nsmc = reader(tab_separated(), labelled("document", labels={"0": "negative", "1": "positive"}))
-_beep = reader(comma_separated("\t"), labelled("comments", "hate", labels=("none", "offensive", "hate")))
-_sentineg = reader(tab_separated(), labelled("Text", "Label", labels={"0": "negative", "1": "positive"}))
+_kornli = reader(tab_separated(), labeled_pair(label="gold_label"))
+_nsmc = reader(tab_separated(), labeled("document", labels={"0": "negative", "1": "positive"}))
+_beep = reader(comma_separated("\t"), labeled("comments", "hate", labels=("none", "offensive", "hate")))
+_sentineg = reader(tab_separated(), labeled("Text", "Label", labels={"0": "negative", "1": "positive"}))
 _intents = ("fragment", "statement", "question", "command", "rhetorical question", "rhetorical command", "intonation")
-_3i4k = reader(tab_separated(("label", "text")), labelled(labels={str(n): name for n, name in enumerate(_intents)}))
+_3i4k = reader(tab_separated(("label", "text")), labeled(labels={str(n): name for n, name in enumerate(_intents)}))
 _corpus = reader(plain_lines(), sentence())
 _corpus_rows = {
     "adobe_aep_ko": 71_758,
@@ -113,9 +113,9 @@ KOREAN = [
         "sample",
         task="nli, sts",
         language="ko",
-        description="Written by our own grammar, labelled by construction: for trying and testing, never for claims.",
-        home="kosbert itself (kosbert.data.grammar)",
-        licence="Apache-2.0",
+        description="Written by our own grammar, labeled by construction: for trying and testing, never for claims.",
+        home="kosbert itself (kosbert.data.sample.grammar)",
+        license="Apache-2.0",
         citation="none: do not cite numbers on it",
         default="sts-test",
         splits={
@@ -133,7 +133,7 @@ KOREAN = [
         language="ko",
         description="The STS benchmark translated into Korean; dev and test corrected by people. Scores 0 to 5.",
         home="https://github.com/kakaobrain/kor-nlu-datasets",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation=_HAM_ET_AL,
         splits={
             "train": Split(5749, _kor_nlu("sts-train.tsv", "91fc16190dd0102a3cad2f0abf83317703438869"), _korsts),
@@ -147,7 +147,7 @@ KOREAN = [
         language="ko",
         description="SNLI and MultiNLI (training) and XNLI (dev, test) in Korean; dev and test corrected by people.",
         home="https://github.com/kakaobrain/kor-nlu-datasets",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation=_HAM_ET_AL,
         splits={
             "snli-train": Split(
@@ -166,12 +166,12 @@ KOREAN = [
         language="ko",
         description="Pairs from reviews, news and commands, scored 0 to 5 by seven people; dev is everyone's test.",
         home="https://github.com/KLUE-benchmark/KLUE",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation=_PARK_ET_AL,
         default="dev",
         splits={
             "train": Split(11_668, _klue_sts_train, reader(comma_separated(), scored(score="label"))),
-            "kept": Split(_KEPT, _klue_sts_train, _last_of_klue_sts_train),
+            "holdout": Split(_HOLDOUT, _klue_sts_train, _last_of_klue_sts_train),
             "dev": Split(
                 519,
                 _github(
@@ -191,7 +191,7 @@ KOREAN = [
         language="ko",
         description="NLI written by Korean speakers on news, encyclopaedia, reviews.",
         home="https://github.com/KLUE-benchmark/KLUE",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation=_PARK_ET_AL,
         default="dev",
         splits={
@@ -223,7 +223,7 @@ KOREAN = [
         language="ko",
         description="1,000 groups of ten questions or commands that say the same; the label is the group.",
         home="https://github.com/warnikchow/paraKQC",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation="Cho et al. 2020, Discourse Component to Sentence (DC2S), LREC",
         default="all",
         splits={
@@ -245,7 +245,7 @@ KOREAN = [
         language="ko",
         description="Naver movie reviews: negative or positive. The official split.",
         home="https://github.com/e9t/nsmc",
-        licence="CC0-1.0",
+        license="CC0-1.0",
         citation="Park 2016, Naver sentiment movie corpus v1.0",
         splits={
             name: Split(
@@ -270,7 +270,7 @@ KOREAN = [
         language="ko",
         description="30,000 reviews of NSMC; its `valid` is a part of the official test. `nsmc` is the official whole.",
         home="https://github.com/e9t/nsmc",
-        licence="CC0-1.0",
+        license="CC0-1.0",
         citation="Park 2016, Naver sentiment movie corpus v1.0",
         default="valid",
         how_to_get="use `nsmc` instead unless you have these files",
@@ -285,7 +285,7 @@ KOREAN = [
         language="ko",
         description="News titles in seven topics: a copy of KLUE-YNAT's training titles.",
         home="https://github.com/KLUE-benchmark/KLUE",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation=_PARK_ET_AL,
         default="train",
         how_to_get="the CSV copy with train_data.csv and topic_dict.csv",
@@ -299,7 +299,7 @@ KOREAN = [
         language="ko",
         description="Utterances by intention: fragment, statement, question, command, rhetorical ones, intonation.",
         home="https://github.com/warnikchow/3i4k",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation="Cho et al. 2018, Speech Intention Understanding in a Head-final Language, arXiv:1811.04231",
         splits={
             "train": Split(
@@ -330,7 +330,7 @@ KOREAN = [
         language="ko",
         description="Comments on entertainment news: none, offensive, hate.",
         home="https://github.com/kocohub/korean-hate-speech",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation="Moon et al. 2020, BEEP! Korean Corpus of Online News Comments for Toxic Speech Detection, SocialNLP",
         default="dev",
         splits={
@@ -362,7 +362,7 @@ KOREAN = [
         language="ko",
         description="KoBEST SentiNeg: product reviews, negative or positive; the test set negates what was said.",
         home="https://github.com/SKT-LSL/KoBEST_datarepo",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation="Kim et al. 2022, KOBEST: Korean Balanced Evaluation of Significant Tasks, COLING",
         splits={
             name: Split(
@@ -388,7 +388,7 @@ KOREAN = [
         language="ko",
         description="About a million sentences of Korean Wikipedia, what SimCSE-KO learns from without labels.",
         home="https://github.com/snumin44/SimCSE-KO",
-        licence="CC-BY-SA (text of Wikipedia; the release names none)",
+        license="CC-BY-SA (text of Wikipedia; the release names none)",
         citation="SimCSE-KO, https://github.com/snumin44/SimCSE-KO",
         default="train",
         splits={
@@ -410,7 +410,7 @@ KOREAN = [
         language="ko",
         description="Sentences without labels from reviews, documentation, comments and news.",
         home="gathered from 17 public sources by this project",
-        licence="CC0, CC-BY(-SA), Apache-2.0, MIT, BSD, MPL-2.0, public domain (by file)",
+        license="CC0, CC-BY(-SA), Apache-2.0, MIT, BSD, MPL-2.0, public domain (by file)",
         citation="the sources of the single files",
         default="train",
         how_to_get="gzipped files of one sentence a line",

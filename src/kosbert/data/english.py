@@ -3,8 +3,8 @@
 from kosbert.data.readers import (
     NLI_LABELS,
     json_lines,
-    labelled,
-    labelled_pair,
+    labeled,
+    labeled_pair,
     reader,
     scored,
     tab_separated,
@@ -29,7 +29,7 @@ def _transfer(name: str, description: str, citation: str, splits: dict[str, Spli
         language="en",
         description=description,
         home=_SENTEVAL_HOME,
-        licence=_RESEARCH,
+        license=_RESEARCH,
         citation=citation,
         default=default,
         how_to_get=_BY_SENTEVAL,
@@ -54,7 +54,7 @@ def _sts_year(name: str, rows: int, subtasks: tuple[str, ...], citation: str) ->
         language="en",
         description=f"SemEval 20{name[-2:]} semantic textual similarity: {', '.join(subtasks)}.",
         home=_SENTEVAL_HOME,
-        licence=_RESEARCH,
+        license=_RESEARCH,
         citation=citation,
         how_to_get=_BY_SENTEVAL,
         splits={"test": Split(rows, files, sts_year)},
@@ -67,9 +67,9 @@ _stsb = reader(
 )
 _sick = reader(tab_separated(), scored("sentence_A", "sentence_B", "relatedness_score"))
 _SICK = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
-_sst = reader(tab_separated(("text", "label")), labelled(labels={"0": "negative", "1": "positive"}))
-_mrpc = reader(tab_separated(), labelled_pair("#1 String", "#2 String", "Quality", labels=("0", "1")))
-_nli = reader(json_lines(), labelled_pair(label="gold_label", labels=(*NLI_LABELS, "-")))
+_sst = reader(tab_separated(("text", "label")), labeled(labels={"0": "negative", "1": "positive"}))
+_mrpc = reader(tab_separated(), labeled_pair("#1 String", "#2 String", "Quality", labels=("0", "1")))
+_nli = reader(json_lines(), labeled_pair(label="gold_label", labels=(*NLI_LABELS, "-")))
 
 
 def _nli_archive(url: str, sha256: str, folder: str, splits: dict[str, tuple[str, int]]) -> dict[str, Split]:
@@ -87,7 +87,7 @@ ENGLISH = [
         language="en",
         description="Stanford NLI on image captions; one half of what Sentence-BERT is trained on.",
         home="https://nlp.stanford.edu/projects/snli/",
-        licence="CC-BY-SA-4.0",
+        license="CC-BY-SA-4.0",
         citation="Bowman et al. 2015, A large annotated corpus for learning natural language inference, EMNLP",
         splits=_nli_archive(
             "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
@@ -106,7 +106,7 @@ ENGLISH = [
         language="en",
         description="NLI over ten spoken and written genres; the other half of what Sentence-BERT is trained on.",
         home="https://cims.nyu.edu/~sbowman/multinli/",
-        licence="OANC, CC-BY-SA-3.0, CC-BY-3.0 (by genre)",
+        license="OANC, CC-BY-SA-3.0, CC-BY-3.0 (by genre)",
         citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding, NAACL",
         default="dev-matched",
         splits=_nli_archive(
@@ -151,7 +151,7 @@ ENGLISH = [
         language="en",
         description="The STS benchmark: a selection of STS12 to STS17, scored 0 to 5.",
         home="https://ixa2.si.ehu.eus/stswiki",
-        licence=_RESEARCH,
+        license=_RESEARCH,
         citation="Cer et al. 2017, SemEval-2017 Task 1: Semantic Textual Similarity, SemEval",
         how_to_get=_BY_SENTEVAL,
         splits={
@@ -165,7 +165,7 @@ ENGLISH = [
         language="en",
         description="SICK relatedness, 1 to 5; `all` is what unsupervised STS tables report.",
         home="https://zenodo.org/record/2787612",
-        licence="CC-BY-NC-SA-3.0",
+        license="CC-BY-NC-SA-3.0",
         citation="Marelli et al. 2014, A SICK cure for the evaluation of compositional semantic models, LREC",
         default="all",
         how_to_get=_BY_SENTEVAL,
@@ -229,7 +229,7 @@ ENGLISH = [
         language="en",
         description="Microsoft paraphrase corpus: whether two news sentences say the same.",
         home=_SENTEVAL_HOME,
-        licence=_RESEARCH,
+        license=_RESEARCH,
         citation="Dolan et al. 2004, Unsupervised construction of large paraphrase corpora, COLING",
         how_to_get=_BY_SENTEVAL,
         splits={

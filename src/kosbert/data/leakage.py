@@ -3,8 +3,8 @@
 Three levels, each of which includes the one before it:
 
 - `exact`: the same string;
-- `normalised`: the same once `kosbert.text.clean` has run and spacing, punctuation and case are gone;
-- `near`: the Jaccard similarity of the two normalised texts' sets of character trigrams is at least `near`.
+- `normalized`: the same once `kosbert.text.clean` has run and spacing, punctuation and case are gone;
+- `near`: the Jaccard similarity of the two normalized texts' sets of character trigrams is at least `near`.
 
 What is counted are the held-out set's distinct sentences, and its distinct pairs without regard to order, that have a
 match in the other set. So a duplicate counts once, `count / total` is the share of the held-out set that leaked, and at
@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from kosbert.data.records import LabelledSentence, Record, sentences_of
+from kosbert.data.records import LabeledSentence, Record, sentences_of
 from kosbert.data.trigrams import TrigramIndex, Vocabulary, trigrams_of
 from kosbert.errors import UsageError
 from kosbert.text import clean
 
-Level = Literal["exact", "normalised", "near"]
+Level = Literal["exact", "normalized", "near"]
 Unit = Literal["sentence", "pair"]
 
-_LEVELS: tuple[Level, ...] = ("near", "normalised", "exact")  # a grade holds a place in this list, so better is greater
+_LEVELS: tuple[Level, ...] = ("near", "normalized", "exact")  # a grade holds a place in this list, so better is greater
 _Grade = tuple[int, float]  # place, similarity
 _Best = tuple[_Grade, tuple[str, ...]]  # with the texts of the other set
 
@@ -69,14 +69,14 @@ def overlap(
     >>> from kosbert.data.records import Sentence
     >>> found = overlap([Sentence("비가 온다.")], [Sentence("비가  온다!"), Sentence("눈이 온다.")])
     >>> [(one.level, one.count, one.total) for one in found if one.unit == "sentence"]
-    [('exact', 0, 2), ('normalised', 1, 2), ('near', 1, 2)]
+    [('exact', 0, 2), ('normalized', 1, 2), ('near', 1, 2)]
     """
     if not 0 < near <= 1:
         raise UsageError(f"near is a Jaccard similarity, not {near}: give a number above 0 and at most 1.")
     if examples < 0:
         raise UsageError(f"There cannot be {examples} examples: give 0 or more.")
     texts, pairs = _distinct(against)
-    keys = _normalise(texts)
+    keys = _normalize(texts)
     indexes = {start: TrigramIndex(keys[start : start + _SHARD], near) for start in range(0, len(keys), _SHARD)}
     vocabulary = Vocabulary(indexes.values(), near)
     partners: dict[int, list[int]] = defaultdict(list)
@@ -88,7 +88,7 @@ def overlap(
     remaining = iter(rows)
     while block := list(islice(remaining, _BLOCK)):
         block_texts, block_pairs = _distinct(block)
-        block_keys = _normalise(block_texts)
+        block_keys = _normalize(block_texts)
         likely = vocabulary.covers(block_keys)
         trigrams = trigrams_of([block_keys[number] for number in likely])
         grades: dict[int, dict[int, _Grade]] = defaultdict(dict)  # number in the block → number in against → grade
@@ -159,30 +159,30 @@ _LETTERS = _Letters()
 
 
 def without(rows: Iterable[Record], held_out: Iterable[Record], *, groups: bool = False) -> list[Record]:
-    """The rows that have no sentence of the held-out set, compared at the level `normalised`.
+    """The rows that have no sentence of the held-out set, compared at the level `normalized`.
 
     With `groups`, sentences of one label are one group, and a group with such a sentence goes as a whole.
 
-    >>> from kosbert.data.records import LabelledSentence, Sentence
-    >>> rows = [LabelledSentence("비가 온다.", "1"), LabelledSentence("비 온다.", "1"), LabelledSentence("춥다.", "2")]
+    >>> from kosbert.data.records import LabeledSentence, Sentence
+    >>> rows = [LabeledSentence("비가 온다.", "1"), LabeledSentence("비 온다.", "1"), LabeledSentence("춥다.", "2")]
     >>> [row.text for row in without(rows, [Sentence("비가 온다!")])]
     ['비 온다.', '춥다.']
     >>> [row.text for row in without(rows, [Sentence("비가 온다!")], groups=True)]
     ['춥다.']
     """
-    keys = set(_normalise([text for row in held_out for text in sentences_of(row)]))
+    keys = set(_normalize([text for row in held_out for text in sentences_of(row)]))
     rows = list(rows)
-    clean_rows = [row for row in rows if keys.isdisjoint(_normalise(list(sentences_of(row))))]
+    clean_rows = [row for row in rows if keys.isdisjoint(_normalize(list(sentences_of(row))))]
     if not groups:
         return clean_rows
     kept, lost = set(map(id, clean_rows)), set()
     for row in rows:
-        if isinstance(row, LabelledSentence) and id(row) not in kept:
+        if isinstance(row, LabeledSentence) and id(row) not in kept:
             lost.add(row.label)
-    return [row for row in clean_rows if not (isinstance(row, LabelledSentence) and row.label in lost)]
+    return [row for row in clean_rows if not (isinstance(row, LabeledSentence) and row.label in lost)]
 
 
-def _normalise(texts: list[str]) -> list[str]:
+def _normalize(texts: list[str]) -> list[str]:
     """Reduce texts to their letters, digits and symbols; a text of punctuation alone keeps its own."""
     keys = []
     for text in texts:

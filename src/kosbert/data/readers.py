@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from kosbert.data.records import LabelledPair, LabelledSentence, Record, ScoredPair, Sentence, Triplet
+from kosbert.data.records import LabeledPair, LabeledSentence, Record, ScoredPair, Sentence, Triplet
 from kosbert.errors import KosbertError, UsageError, nearest
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
@@ -116,7 +116,7 @@ def tab_separated(header: Sequence[str] = (), *, encoding: str = "utf-8", spare:
     """Tab-separated values without quoting; the first line names the columns unless `header` does.
 
     Quotation marks are text here: read with csv's default quoting, KorSTS loses 46 train and 29 dev rows.
-    `spare` allows more fields than names (the STS benchmark has licence columns on some lines).
+    `spare` allows more fields than names (the STS benchmark has license columns on some lines).
     """
 
     def parse(path: Path) -> Iterator[Row]:
@@ -256,7 +256,7 @@ def scored(
     return make
 
 
-def labelled_pair(
+def labeled_pair(
     sentence1: str = "sentence1",
     sentence2: str = "sentence2",
     label: str = "label",
@@ -266,19 +266,19 @@ def labelled_pair(
 ) -> Maker:
     """Rows of an NLI or paraphrase set; a label outside `labels` is an error."""
 
-    def make(row: Row) -> LabelledPair:
+    def make(row: Row) -> LabeledPair:
         value = _checked(row, row.text(label), labels)
-        return LabelledPair(row.text(sentence1), row.text(sentence2), value, row.text(source) if source else "")
+        return LabeledPair(row.text(sentence1), row.text(sentence2), value, row.text(source) if source else "")
 
     return make
 
 
-def labelled(text: str = "text", label: str = "label", *, labels: Sequence[str] | Mapping[str, str] = ()) -> Maker:
+def labeled(text: str = "text", label: str = "label", *, labels: Sequence[str] | Mapping[str, str] = ()) -> Maker:
     """Rows of a classification set; `labels` lists what is allowed, or maps the file's codes to names."""
 
-    def make(row: Row) -> LabelledSentence:
+    def make(row: Row) -> LabeledSentence:
         value = _checked(row, row.text(label), labels)
-        return LabelledSentence(row.text(text), labels[value] if isinstance(labels, Mapping) else value)
+        return LabeledSentence(row.text(text), labels[value] if isinstance(labels, Mapping) else value)
 
     return make
 
@@ -291,7 +291,7 @@ def _checked(row: Row, value: str, labels: Iterable[str]) -> str:
 
 
 def sentence(text: str = "text") -> Maker:
-    """Rows of an unlabelled corpus."""
+    """Rows of an unlabeled corpus."""
     return lambda row: Sentence(row.text(text))
 
 

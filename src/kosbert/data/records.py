@@ -11,7 +11,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledSentence:
+class LabeledSentence:
     """A sentence with its class: sentiment, topic, intent, or the number of its paraphrase group."""
 
     text: str
@@ -19,7 +19,7 @@ class LabelledSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledPair:
+class LabeledPair:
     """Two sentences with a class: NLI (entailment, neutral, contradiction) or paraphrase (0, 1).
 
     For NLI, `sentence1` is the premise and `sentence2` the hypothesis.
@@ -54,14 +54,14 @@ class Triplet:
     negative: str
 
 
-Pair = LabelledPair | ScoredPair
-Record = Sentence | LabelledSentence | LabelledPair | ScoredPair | Triplet
+Pair = LabeledPair | ScoredPair
+Record = Sentence | LabeledSentence | LabeledPair | ScoredPair | Triplet
 
 
 def sentences_of(record: Record) -> tuple[str, ...]:
     """Every sentence of a row, in order."""
     match record:
-        case Sentence(text) | LabelledSentence(text, _):
+        case Sentence(text) | LabeledSentence(text, _):
             return (text,)
         case Triplet(anchor, positive, negative):
             return (anchor, positive, negative)

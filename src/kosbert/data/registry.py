@@ -60,7 +60,7 @@ class Dataset:
     language: str
     description: str
     home: str
-    licence: str
+    license: str
     citation: str
     splits: Mapping[str, Split] = field(repr=False)
     default: str = "test"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kosbert.data.readers import Reader, lines
-from kosbert.data.records import LabelledSentence, Record, ScoredPair
+from kosbert.data.records import LabeledSentence, Record, ScoredPair
 from kosbert.errors import KosbertError
 
 
@@ -14,7 +14,7 @@ def one_file_a_class(labels: Sequence[str], *, encoding: str = "utf-8") -> Reade
     def read(paths: Sequence[Path]) -> Iterator[Record]:
         for path, label in zip(paths, labels, strict=True):
             for _, text in lines(path, encoding):
-                yield LabelledSentence(text.strip(), label)
+                yield LabeledSentence(text.strip(), label)
 
     return read
 
@@ -27,7 +27,7 @@ def trec(paths: Sequence[Path]) -> Iterator[Record]:
             question = rest.partition(" ")[2]
             if not colon or not question:
                 raise KosbertError(f"{path}, line {number}: no `LABEL:detail question` here: {text[:40]!r}")
-            yield LabelledSentence(question, label)
+            yield LabeledSentence(question, label)
 
 
 def sts_year(paths: Sequence[Path]) -> Iterator[Record]:

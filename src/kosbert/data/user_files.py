@@ -16,8 +16,8 @@ from kosbert.data.readers import (
     comma_separated,
     json_lines,
     json_list,
-    labelled,
-    labelled_pair,
+    labeled,
+    labeled_pair,
     parquet,
     plain_lines,
     scored,
@@ -72,9 +72,9 @@ def _maker(path: Path, present: set[str], columns: dict[str, str]) -> Maker:
     if {"sentence1", "sentence2", "score"} <= has:
         return scored(name["sentence1"], name["sentence2"], name["score"])
     if {"sentence1", "sentence2", "label"} <= has:
-        return labelled_pair(name["sentence1"], name["sentence2"], name["label"], labels=())
+        return labeled_pair(name["sentence1"], name["sentence2"], name["label"], labels=())
     if {"text", "label"} <= has:
-        return labelled(name["text"], name["label"])
+        return labeled(name["text"], name["label"])
     if "text" in has:
         return sentence(name["text"])
     raise UsageError(

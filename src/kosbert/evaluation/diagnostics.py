@@ -24,11 +24,12 @@ from scipy.sparse.linalg import eigsh
 from scipy.stats import binomtest
 
 from kosbert.data.minimal_pairs import MinimalPair, load_minimal_pairs
-from kosbert.data.records import LabelledPair, Record, ScoredPair, Triplet
+from kosbert.data.records import LabeledPair, Record, ScoredPair, Triplet
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.resampling import draw_counts
-from kosbert.evaluation.statistics import Interval, confidence_limits
-from kosbert.evaluation.sts import Encodes, Vectors, paired_cosine, paired_distance, paired_dot
+from kosbert.evaluation.significance import Interval, confidence_limits
+from kosbert.evaluation.sts import Vectors, paired_cosine, paired_distance, paired_dot
+from kosbert.model.encoder import SupportsEncode
 
 LARGEST_SAMPLE = 4_000  # sentences: 8 million pairs, and principal components in a second or two
 TIE = 1e-6  # cosines this near differ by the rounding of float32; a tie does not pass
@@ -123,7 +124,7 @@ class Diagnosis:
 
 
 def diagnose(
-    encoder: Encodes,
+    encoder: SupportsEncode,
     pairs: Sequence[MinimalPair] | None = None,
     sentences: Iterable[str] | None = None,
     positives: Sequence[tuple[str, str]] | None = None,
@@ -177,7 +178,7 @@ def positives_of(rows: Iterable[Record]) -> list[tuple[str, str]]:
                 found.append((row.anchor, row.positive))
             case ScoredPair() if row.score >= SAME_MEANING:
                 found.append((row.sentence1, row.sentence2))
-            case LabelledPair() if row.label in ("entailment", "1"):
+            case LabeledPair() if row.label in ("entailment", "1"):
                 found.append((row.sentence1, row.sentence2))
     return found
 
@@ -281,8 +282,8 @@ def principal(vectors: Vectors, most: int = 10) -> Variance:
         means = gram.mean(axis=0)
         matrix = gram - means - means[:, None] + means.mean()
     else:
-        centred = np.asarray(vectors) - np.mean(vectors, axis=0)
-        matrix = centred.T @ centred
+        centered = np.asarray(vectors) - np.mean(vectors, axis=0)
+        matrix = centered.T @ centered
     matrix = matrix / (count - 1)
     size = len(matrix)
     if size <= 20 * most:
@@ -320,7 +321,7 @@ def _unit(vectors: Vectors) -> Vectors:
     return csr_matrix(diags_array(scale) @ vectors) if issparse(vectors) else vectors * scale[:, None]
 
 
-def _encoded(encoder: Encodes, texts: list[str]) -> Vectors:
+def _encoded(encoder: SupportsEncode, texts: list[str]) -> Vectors:
     """One finite float64 row a text, dense or sparse."""
     found = encoder.encode(texts)
     vectors: Vectors = csr_matrix(found, dtype=np.float64) if issparse(found) else np.asarray(found, np.float64)

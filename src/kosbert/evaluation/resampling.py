@@ -1,4 +1,4 @@
-"""Thousands of resampled correlations in a second: the engine below `kosbert.evaluation.statistics`.
+"""Thousands of resampled correlations in a second: the engine below `kosbert.evaluation.significance`.
 
 A bootstrap resample of n pairs is, for every pair, how often it was drawn: a column of counts that sums to n. Then
 
@@ -26,7 +26,7 @@ class Values:
     def __init__(self, values: NDArray[np.floating]) -> None:
         values = np.asarray(values, np.float64)
         spread = values.std()
-        self.standardised: Floats = (values - values.mean()) / (spread if spread > 0 else 1)
+        self.standardized: Floats = (values - values.mean()) / (spread if spread > 0 else 1)
         _, self._group, sizes = np.unique(values, return_inverse=True, return_counts=True)
         self._order = np.argsort(self._group, kind="stable")
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -77,13 +77,13 @@ def bootstrap(
 
 
 def _pearson(counts: Counts, x: Values, y: Values) -> Floats:
-    a, b = x.standardised, y.standardised
+    a, b = x.standardized, y.standardized
     sums = np.stack([a, b, a * a, b * b, a * b]) @ counts / len(a)  # (5, resamples)
     return _ratio(sums[4] - sums[0] * sums[1], sums[2] - sums[0] ** 2, sums[3] - sums[1] ** 2)
 
 
 def _spearman(counts: Counts, x: Counts, y: Counts) -> Floats:
-    """Correlate centred ranks; the scale keeps sums of squares near one, where float32 products lose least."""
+    """Correlate centered ranks; the scale keeps sums of squares near one, where float32 products lose least."""
     scale = np.float32(1 / max(len(counts), 1))
     x, y = x * scale, y * scale
     weighted = counts * x
@@ -103,7 +103,7 @@ def jackknife(prediction: NDArray[np.floating], gold: NDArray[np.floating], coef
     x, y = Values(prediction), Values(gold)
     count = len(gold)
     if coefficient == "pearson":
-        a, b = x.standardised, y.standardised
+        a, b = x.standardized, y.standardized
         columns = np.stack([a, b, a * a, b * b, a * b])
         sums = (columns.sum(axis=1, keepdims=True) - columns) / (count - 1)
         return _ratio(sums[4] - sums[0] * sums[1], sums[2] - sums[0] ** 2, sums[3] - sums[1] ** 2)
@@ -154,7 +154,7 @@ def swap(
     """Differences of the correlations when, pair by pair, a coin says whether two models swap their predictions.
 
     Models put cosines on different scales, and mixing those would be a change of its own. So what is swapped are the
-    ranks for Spearman, which leaves either correlation as it is, and standardised values for Pearson.
+    ranks for Spearman, which leaves either correlation as it is, and standardized values for Pearson.
     """
     one, other, target = Values(first), Values(second), Values(gold)
     count = len(gold)
@@ -176,7 +176,7 @@ def swap(
 
 def _mixed_pearson(kept: Counts, one: Values, other: Values, target: Values) -> Floats:
     """Correlate what is `one` where `kept` is 1, and `other` where it is 0."""
-    a, b, y = one.standardised, other.standardised, target.standardised
+    a, b, y = one.standardized, other.standardized, target.standardized
     sums = np.stack([a - b, a * a - b * b, (a - b) * y]) @ kept + np.stack([b, b * b, b * y]).sum(axis=1, keepdims=True)
     sums /= len(a)
     return _ratio(sums[2] - sums[0] * y.mean(), sums[1] - sums[0] ** 2, np.full(len(sums[0]), y.var()))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kosbert.data.leakage import overlap
 from kosbert.data.records import Record, ScoredPair
-from kosbert.evaluation.statistics import Interval, confidence_limits, intervals
+from kosbert.evaluation.significance import Interval, confidence_limits, intervals
 from kosbert.evaluation.sts import correlation, gold_scores
 
 FEWEST = 10  # pairs; a correlation of fewer says nothing, so it is left undefined
@@ -114,7 +114,7 @@ def leaked(pairs: Sequence[ScoredPair], training: Iterable[Record]) -> tuple[NDA
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class HumanAgreement:
     """How well one annotator agrees with the mean of the others, over the pairs that have votes."""
 
     pairs: int
@@ -123,9 +123,9 @@ class Ceiling:
     spearman: Interval
 
 
-def human_ceiling(
+def human_agreement(
     pairs: Sequence[ScoredPair], *, draws: int = 1_000, seed: int = 0, level: float = 0.95
-) -> Ceiling | None:
+) -> HumanAgreement | None:
     """Correlate one person's votes with the mean of the others' votes; None without votes, or if they are constant.
 
     The file does not say who voted, and the voters differ from pair to pair, so nobody can be left out by name. Instead
@@ -163,4 +163,4 @@ def human_ceiling(
     for name in values:
         value = float(np.mean(values[name]))
         scores[name] = Interval(value, *confidence_limits(np.array(resampled[name]), value, level=level))
-    return Ceiling(len(voted), int(counts.sum()), scores["pearson"], scores["spearman"])
+    return HumanAgreement(len(voted), int(counts.sum()), scores["pearson"], scores["spearman"])

@@ -10,7 +10,7 @@ Numbers are raw (0.86); tables show them times 100. What is undefined is None, n
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from scipy.stats import rankdata
 
 from kosbert.data.records import ScoredPair
 from kosbert.errors import UsageError
+from kosbert.model.encoder import SupportsEncode
 
 Vectors: TypeAlias = NDArray[np.floating] | csr_matrix
 
@@ -104,7 +105,7 @@ def correlation(coefficient: str, x: NDArray[np.floating], y: NDArray[np.floatin
     return {"pearson": pearson, "spearman": spearman}[coefficient](x, y)
 
 
-def eight_correlations(a: Vectors, b: Vectors, gold: NDArray[np.floating]) -> dict[str, float | None]:
+def sts_metrics(a: Vectors, b: Vectors, gold: NDArray[np.floating]) -> dict[str, float | None]:
     """Give CORRELATIONS (`cosine_pearson`, `cosine_spearman`, …) and their `average`, which needs all eight."""
     scores: dict[str, float | None] = {}
     for metric in METRICS:
@@ -161,14 +162,7 @@ def _part(predictions: NDArray[np.floating], gold: NDArray[np.floating]) -> Part
     return Part(len(gold), pearson(predictions, gold), spearman(predictions, gold))
 
 
-class Encodes(Protocol):
-    """Anything that turns sentences into vectors."""
-
-    def encode(self, sentences: Sequence[str]) -> Any:
-        """One row a sentence."""
-
-
-def encode_pairs(encoder: Encodes, pairs: Sequence[ScoredPair]) -> tuple[Vectors, Vectors]:
+def encode_pairs(encoder: SupportsEncode, pairs: Sequence[ScoredPair]) -> tuple[Vectors, Vectors]:
     """Encode the first and the second sentences, in one call, so that equal sentences get equal vectors."""
     vectors = encoder.encode([pair.sentence1 for pair in pairs] + [pair.sentence2 for pair in pairs])
     return vectors[: len(pairs)], vectors[len(pairs) :]
@@ -194,7 +188,7 @@ def check_vectors(a: Vectors, b: Vectors, pairs: int) -> None:
         raise UsageError(f"vectors of {a.shape[1]} and {b.shape[1]} dimensions cannot be compared: use one model")
 
 
-def score_pairs(encoder: Encodes, pairs: Sequence[ScoredPair]) -> dict[str, float | None]:
+def score_pairs(encoder: SupportsEncode, pairs: Sequence[ScoredPair]) -> dict[str, float | None]:
     """Pearson and Spearman correlation of the cosine with the gold score, over all pairs at once."""
     cosines = paired_cosine(*encode_pairs(encoder, pairs))
     gold = gold_scores(pairs)

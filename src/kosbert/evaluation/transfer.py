@@ -1,11 +1,11 @@
 """Transfer: how well a linear classifier does on frozen sentence vectors, by the protocol of SentEval.
 
 Conneau and Kiela 2018, SentEval; facebookresearch/SentEval, senteval/tools/validation.py with usepytorch=False and
-kfold=10: logistic regression as it is, nothing standardised, its strength chosen where the test rows cannot be seen.
+kfold=10: logistic regression as it is, nothing standardized, its strength chosen where the test rows cannot be seen.
 What differs: scikit-learn stops its solver after 100 steps, ours goes on until it has converged; and an accuracy over
 folds is that of all rows together, not the mean of rounded ones.
 
-    from kosbert.evaluation.baselines import encoder
+    from kosbert.model.baselines import encoder
     outcome = transfer(encoder("builtin"), "ko")
 """
 
@@ -24,9 +24,9 @@ from sklearn.model_selection import StratifiedKFold
 from kosbert.data.locate import NotHereError
 from kosbert.data.records import sentences_of
 from kosbert.errors import KosbertError, UsageError
-from kosbert.evaluation.logistic import CHOOSING, Labels, Regressions
-from kosbert.evaluation.sts import Encodes
-from kosbert.evaluation.tasks import Example, Matrix, Parts, Task, Vectors, features_of, suite
+from kosbert.evaluation.logistic_regression import CHOOSING, BatchedLogisticRegression, Labels
+from kosbert.evaluation.transfer_tasks import Example, Matrix, Parts, Task, Vectors, features_of, suite
+from kosbert.model.encoder import SupportsEncode
 
 SEED = 1111  # senteval/engine.py, params.seed
 FOLDS = 10
@@ -48,7 +48,7 @@ class Prediction:
 
 def nested_folds(features: Matrix, labels: Labels, *, seed: int = SEED) -> Prediction:
     """Rows without a split: each fold is tested by a classifier that cross-validation on the others has chosen."""
-    model = Regressions(features, labels, int(labels.max()) + 1)
+    model = BatchedLogisticRegression(features, labels, int(labels.max()) + 1)
     outer = _folds(labels, seed)
     kept = np.stack([_mask(train, len(labels)) for train, _ in outer], axis=1)
     number = min(_number_of_folds(labels[train]) for train, _ in outer)
@@ -65,7 +65,7 @@ def nested_folds(features: Matrix, labels: Labels, *, seed: int = SEED) -> Predi
 
 def folds_of_train(features: Matrix, labels: Labels, test: Matrix, *, seed: int = SEED) -> Prediction:
     """Train and test: cross-validation on train chooses, all of train teaches."""
-    model = Regressions(features, labels, int(labels.max()) + 1)
+    model = BatchedLogisticRegression(features, labels, int(labels.max()) + 1)
     scores = _fold_scores(model, labels, _folds(labels, seed), STRENGTHS_BY_FOLD).mean(axis=1).round(4)
     chosen = STRENGTHS_BY_FOLD[int(scores.argmax())]
     weights = model.fit(np.ones((len(labels), 1), np.bool_), chosen)
@@ -77,7 +77,7 @@ def chosen_on_dev(
     test: Matrix,
 ) -> Prediction:  # fmt: skip
     """Train, dev and test: dev chooses, train teaches."""
-    model = Regressions(features, labels, int(labels.max()) + 1)
+    model = BatchedLogisticRegression(features, labels, int(labels.max()) + 1)
     weights = model.fit(np.ones((len(labels), len(STRENGTHS)), np.bool_), np.array(STRENGTHS))
     scores = (model.predict(weights, dev) == dev_labels[:, None]).mean(axis=0).round(4)
     best = int(scores.argmax())
@@ -102,7 +102,7 @@ def _mask(indices: NDArray[np.intp], rows: int) -> NDArray[np.bool_]:
 
 
 def _fold_scores(
-    model: Regressions,
+    model: BatchedLogisticRegression,
     labels: Labels,
     folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]],
     strengths: Sequence[float],
@@ -130,9 +130,9 @@ class Accuracy:
     def of(cls, hits: NDArray[np.bool_]) -> "Accuracy":
         """From which rows are right, by Wilson's score interval, which stays within 0 and 1."""
         n, share, z = len(hits), float(hits.mean()), 1.959964
-        centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+        center = (share + z * z / (2 * n)) / (1 + z * z / n)
         reach = z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
-        return cls(share, centre - reach, centre + reach, n)
+        return cls(share, center - reach, center + reach, n)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Outcome:
 
 
 def transfer(
-    encoder: Encodes,
+    encoder: SupportsEncode,
     name: str,
     *,
     tasks: Sequence[str] = (),

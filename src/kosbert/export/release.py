@@ -21,10 +21,10 @@ from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
 from kosbert.export.graph import onnx_graph
-from kosbert.export.quantise import to_int8
-from kosbert.model.axes import main_axes
+from kosbert.export.quantize import to_int8
 from kosbert.model.directory import checksums, write_directory
 from kosbert.model.onnx_encoder import OnnxEncoder
+from kosbert.model.pca import main_axes
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 

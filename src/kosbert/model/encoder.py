@@ -4,7 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from kosbert.errors import UsageError
 from kosbert.model.batching import by_budget, check, distinct, windows
-from kosbert.model.machine import BUDGETS, measured_budget, remembered_budget
+from kosbert.model.hardware import BUDGETS, measured_budget, remembered_budget
 from kosbert.model.similarity import similarity_matrix, unit
 
 if TYPE_CHECKING:
@@ -24,12 +24,19 @@ logger = logging.getLogger(__name__)
 _WORDS = tuple("오늘 아침에 친구와 함께 공원을 걷다가 작은 강아지를 만나서 사진을 찍고 집에 와서 글을 썼다".split())  # noqa: SIM905
 
 
+class SupportsEncode(Protocol):
+    """Anything that turns sentences into vectors."""
+
+    def encode(self, sentences: Sequence[str]) -> Any:
+        """Return one row per sentence."""
+
+
 class Encoder(ABC):
     """A model that turns sentences into vectors; made by `kosbert.load`. Several threads may use one Encoder."""
 
     source: str
     card: dict[str, Any]
-    _calibrated: int | None = None
+    _tuned_budget: int | None = None
 
     @property
     @abstractmethod
@@ -57,12 +64,12 @@ class Encoder(ABC):
         """Whether the sentences of a batch are filled up to the longest."""
 
     @abstractmethod
-    def tokenise(self, texts: list[str]) -> tuple[Sequence[Any], list[int]]:
+    def tokenize(self, texts: list[str]) -> tuple[Sequence[Any], list[int]]:
         """What `forward` wants of each text, and its tokens before anything is cut off."""
 
     @abstractmethod
     def forward(self, batch: list[Any]) -> NDArray[np.float32]:
-        """The vectors of some of what `tokenise` gave, (batch, dim)."""
+        """The vectors of some of what `tokenize` gave, (batch, dim)."""
 
     @overload
     def encode(
@@ -94,7 +101,7 @@ class Encoder(ABC):
             normalize: make each vector of length 1, so that the dot product is the cosine.
             dim: keep only the first dimensions (for models trained with Matryoshka).
             output: "numpy", or "torch" for a tensor on the CPU.
-            token_budget: tokens of a batch; more needs more memory. By default what `calibrate` found, or a usual one.
+            token_budget: tokens of a batch; more needs more memory. default: tuned, or a usual one.
             progress: show a progress bar on standard error.
             clean: pass the text through `kosbert.text.clean` first.
         """
@@ -138,31 +145,31 @@ class Encoder(ABC):
 
     @property
     def token_budget(self) -> int:
-        """Tokens of a batch where the caller names none: a usual number, or what `calibrate` found on this machine.
+        """Tokens per batch: the default, or what `tune_token_budget` measured in this process.
 
         Not what it found at another time: vectors differ in the last digit with their company in a batch, and a score
         shall not depend on what was run before.
         """
-        return self._calibrated or self._usual_budget
+        return self._tuned_budget or self._usual_budget
 
-    def calibrate(self) -> int:
+    def tune_token_budget(self) -> int:
         """Measure which token budget is fastest here: about a second, once for a kind of model on a machine."""
-        self._calibrated = remembered_budget(self._shape)
-        if self._calibrated:
-            return self._calibrated
+        self._tuned_budget = remembered_budget(self._shape)
+        if self._tuned_budget:
+            return self._tuned_budget
         # Lengths as sentences have them: most short, some long.
         texts = [" ".join(_WORDS[: 2 + (number * number) % len(_WORDS)]) for number in range(2_000)]
-        tokenised, lengths = self.tokenise(texts)
+        tokenized, lengths = self.tokenize(texts)
         lengths = [min(length, self.max_length or length) for length in lengths]
         batches = {budget: cycle(by_budget(lengths, budget, padded=self._pads)) for budget in BUDGETS}
 
         def run(budget: int) -> int:
             batch = next(batches[budget])
-            self.forward([tokenised[index] for index in batch])
+            self.forward([tokenized[index] for index in batch])
             return sum(lengths[index] for index in batch)
 
-        self._calibrated = measured_budget(self._shape, run)
-        return self._calibrated
+        self._tuned_budget = measured_budget(self._shape, run)
+        return self._tuned_budget
 
     def _stream(
         self, sentences: Iterable[str], normalize: bool, dim: int | None, budget: int, progress: bool, clean: bool
@@ -174,11 +181,11 @@ class Encoder(ABC):
             task = bar.add_task("encoding", total=total)
             for window in windows(check(sentences, clean=clean)):
                 texts, inverse = distinct(window)
-                tokenised, lengths = self.tokenise(texts)
+                tokenized, lengths = self.tokenize(texts)
                 cut = np.array([most is not None and length > most for length in lengths])
                 shortened += int(cut[inverse].sum())
                 lengths = [min(length, most or length) for length in lengths]
-                yield self._vectors(tokenised, lengths, normalize, dim, budget)[inverse]
+                yield self._vectors(tokenized, lengths, normalize, dim, budget)[inverse]
                 bar.advance(task, len(window))
         if shortened:
             logger.warning(
@@ -189,11 +196,11 @@ class Encoder(ABC):
             )
 
     def _vectors(
-        self, tokenised: Sequence[Any], lengths: list[int], normalize: bool, dim: int | None, budget: int
+        self, tokenized: Sequence[Any], lengths: list[int], normalize: bool, dim: int | None, budget: int
     ) -> NDArray[np.float32]:
-        result = np.empty((len(tokenised), dim or self.dim), dtype=np.float32)
+        result = np.empty((len(tokenized), dim or self.dim), dtype=np.float32)
         for batch in by_budget(lengths, budget, padded=self._pads):
-            vectors = self.forward([tokenised[index] for index in batch])[:, : dim or self.dim]  # (batch, dim)
+            vectors = self.forward([tokenized[index] for index in batch])[:, : dim or self.dim]  # (batch, dim)
             if normalize:
                 vectors = unit(vectors)
             result[batch] = vectors

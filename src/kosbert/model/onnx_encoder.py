@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model import machine
+from kosbert.model import hardware
 from kosbert.model.encoder import Encoder
 
 # What measured fastest on two cores: int8 products are quick, so that smaller batches, which stay in the cache, win.
@@ -40,7 +40,7 @@ class OnnxEncoder(Encoder):
             ) from None
         self.directory, self.source, self.card = directory, source, card or {}
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads or machine.threads()
+        options.intra_op_num_threads = threads or hardware.threads()
         options.log_severity_level = 3
         try:
             self._dim = int(self.card["export"]["dim"])
@@ -94,14 +94,14 @@ class OnnxEncoder(Encoder):
     def __repr__(self) -> str:
         return f"Encoder({self.source!r}, dim={self.dim}, max_length={self.max_length}, onnx)"
 
-    def tokenise(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
+    def tokenize(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
         """The ids of each text, cut to what the model can read, and its tokens before that."""
         encoded = self._tokenizer.encode_batch([self._prompt + text for text in texts] if self._prompt else texts)
         # A sentence that was cut has its rest in `overflowing`.
         return [each.ids for each in encoded], [len(each.ids) + bool(each.overflowing) for each in encoded]
 
     def forward(self, batch: list[list[int]]) -> NDArray[np.float32]:
-        """The vectors of some of what `tokenise` gave, (batch, dim)."""
+        """The vectors of some of what `tokenize` gave, (batch, dim)."""
         longest = max(map(len, batch))
         ids = np.full((len(batch), longest), self._pad, np.int64)
         mask = np.zeros((len(batch), longest), np.int64)

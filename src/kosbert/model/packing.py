@@ -28,7 +28,7 @@ PACKABLE = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "electra"})
 # Modules after the backbone that work on single tokens, on sentence vectors, or on flat batches.
 _FLAT_SAFE = frozenset({"Pooling", "WeightedLayerPooling", "Dense", "Normalize", "Dropout", "LayerNorm"})
 _FLAT_KEYS = frozenset({"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx"})
-# Of different lengths, so that a wrong position or a look into the neighbour shows.
+# Of different lengths, so that a wrong position or a look into the neighbor shows.
 _PROBES = ("비가 온다.", "눈", "오늘은 바람이 불고 날씨가 몹시 춥다.")
 _PROBE_TOLERANCE = 1e-4
 

@@ -11,9 +11,9 @@ from sentence_transformers import SentenceTransformer
 
 from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
-from kosbert.model.linear import fast_linear, mkl_is_slow
+from kosbert.model.logging import quiet_transformers
+from kosbert.model.onednn import fast_linear, mkl_is_slow
 from kosbert.model.packing import is_packed
-from kosbert.model.quiet import quiet_transformers
 
 # Large enough that matrix products are efficient, small enough that activations stay in the cache of a CPU.
 CPU_TOKEN_BUDGET = 1_024
@@ -80,8 +80,8 @@ class TorchEncoder(Encoder):
         model = self.sentence_transformer
         return model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
 
-    def tokenise(self, texts: list[str]) -> tuple[list[str], list[int]]:
-        """The texts themselves, which the model tokenises again in its batch, and their tokens."""
+    def tokenize(self, texts: list[str]) -> tuple[list[str], list[int]]:
+        """The texts themselves, which the model tokenizes again in its batch, and their tokens."""
         tokenizer = self.tokenizer
         if not hasattr(tokenizer, "backend_tokenizer"):  # not a transformer: any measure of length will do
             return texts, [len(text) for text in texts]
@@ -94,7 +94,7 @@ class TorchEncoder(Encoder):
         return texts, [len(ids) for ids in encoded["input_ids"]]
 
     def forward(self, batch: list[str]) -> NDArray[np.float32]:
-        """The vectors of some of what `tokenise` gave, (batch, dim)."""
+        """The vectors of some of what `tokenize` gave, (batch, dim)."""
         model = self.sentence_transformer
         with self._turn, torch.inference_mode(), fast_linear(model, self.device):
             training = model.training

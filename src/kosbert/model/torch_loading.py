@@ -13,8 +13,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.model.loading import find_model, read_card
+from kosbert.model.logging import quiet_transformers
 from kosbert.model.packing import pack
-from kosbert.model.quiet import quiet_transformers
 from kosbert.model.torch_encoder import TorchEncoder
 
 POOLINGS = ("mean", "max", "cls", "first-last")
@@ -90,7 +90,7 @@ def _pooling_modules(backbone: Transformer, pooling: str) -> list[torch.nn.Modul
     if pooling != "first-last":
         return [Pooling(size, pooling)]
     # sentence-transformers can weight layers: 1 for the first and the last, 0 between, is their average, and a stock
-    # SentenceTransformer loads it. Layer 0 is the embedding table; layer 1 is the first that has seen its neighbours
+    # SentenceTransformer loads it. Layer 0 is the embedding table; layer 1 is the first that has seen its neighbors
     # (SimCSE's code took 0 at first and 1 later; we follow the later).
     layers = backbone.config.num_hidden_layers
     backbone.config.output_hidden_states = True
@@ -102,7 +102,7 @@ def _pooling_modules(backbone: Transformer, pooling: str) -> list[torch.nn.Modul
 
 
 def change_pooling(model: SentenceTransformer, pooling: str) -> None:
-    """Exchange the pooling of a saved model and keep what comes after it (a projection, normalisation)."""
+    """Exchange the pooling of a saved model and keep what comes after it (a projection, normalization)."""
     modules = list(model)
     places = [index for index, module in enumerate(modules) if isinstance(module, Pooling)]
     if not isinstance(modules[0], Transformer) or len(places) != 1:

@@ -67,7 +67,7 @@ class Documents:
         return np.where(found < 0, -1, self.keys[found]) if len(self) else np.full(len(ids), -1, np.int64)
 
     def keys_where(self, expression: str) -> NDArray[np.int64]:
-        """The keys of the rows that fulfil a filter."""
+        """The keys of the rows that fulfill a filter."""
         keep = np.ones(len(self), bool)
         for condition in parse(expression):
             if condition.field not in self.fields:

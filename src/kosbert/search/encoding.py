@@ -17,25 +17,27 @@ from kosbert.model.encoder import Encoder
 from kosbert.model.similarity import unit
 
 if TYPE_CHECKING:
-    from kosbert.evaluation.sts import Encodes
+    from kosbert.model.encoder import SupportsEncode
 
 _PROBES = ("오늘은 날씨가 좋아서 공원에서 책을 읽었다.", "새 컴퓨터를 싸게 사는 방법")
 _SAME = 0.98  # cosine: threads and batches move it by less than 0.001, another pooling by far more
 
 
-def load_encoder(name: str, folder: Path | None = None) -> "Encodes":
+def load_encoder(name: str, folder: Path | None = None) -> "SupportsEncode":
     """The encoder that a user's MODEL names; a model is loaded without the baselines, which bring scikit-learn."""
     kind = name.partition(":")[0]
     if ":" not in name and kind not in ("tfidf", "random", "random-words"):
         from kosbert.model import load
 
         return load(name)
-    from kosbert.evaluation.baselines import encoder
+    from kosbert.model.baselines import encoder
 
     return encoder(name, folder=folder)
 
 
-def unit_blocks(encoder: "Encodes", texts: Sequence[str], *, progress: bool = False) -> Iterator[NDArray[np.float32]]:
+def unit_blocks(
+    encoder: "SupportsEncode", texts: Sequence[str], *, progress: bool = False
+) -> Iterator[NDArray[np.float32]]:
     """The vectors of some thousand texts at a time, of length 1, (block, dim)."""
     if isinstance(encoder, Encoder):
         yield from encoder.encode_stream(texts, normalize=True, progress=progress)
@@ -47,7 +49,7 @@ def unit_blocks(encoder: "Encodes", texts: Sequence[str], *, progress: bool = Fa
             bar.advance(task, len(window))
 
 
-def unit_vectors(encoder: "Encodes", texts: Sequence[str], *, progress: bool = False) -> NDArray[np.float32]:
+def unit_vectors(encoder: "SupportsEncode", texts: Sequence[str], *, progress: bool = False) -> NDArray[np.float32]:
     """The vectors of all texts, of length 1, (n, dim)."""
     blocks = list(unit_blocks(encoder, texts, progress=progress))
     return np.concatenate(blocks) if blocks else np.empty((0, dimensions(encoder)), np.float32)
@@ -71,7 +73,7 @@ def checked(vectors: Any, rows: int, dim: int | None = None) -> NDArray[np.float
     return array
 
 
-def dimensions(encoder: "Encodes") -> int:
+def dimensions(encoder: "SupportsEncode") -> int:
     """Length of a vector."""
     dim = getattr(encoder, "dim", None)
     return dim if isinstance(dim, int) else checked(encoder.encode([_PROBES[0]]), 1).shape[1]
@@ -98,13 +100,13 @@ class ModelIdentity:
         return f"{self.name} ({self.dim} dimensions, {self.checksum[:8]})"
 
 
-def identify(encoder: "Encodes", name: str = "") -> ModelIdentity:
-    """Recognise an encoder; one without files is known by the vectors of the fixed sentences alone."""
+def identify(encoder: "SupportsEncode", name: str = "") -> ModelIdentity:
+    """Recognize an encoder; one without files is known by the vectors of the fixed sentences alone."""
     vectors = checked(encoder.encode(list(_PROBES)), len(_PROBES))
     probe = tuple(tuple(round(float(value), 5) for value in row) for row in vectors)
     source = str(getattr(encoder, "source", ""))
     if isinstance(encoder, Encoder) and source:
-        from kosbert.model.identity import model_checksum
+        from kosbert.model.fingerprint import model_checksum
 
         checksum = model_checksum(encoder)
     else:

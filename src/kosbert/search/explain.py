@@ -9,7 +9,7 @@ import numpy as np
 from kosbert.search.encoding import unit_vectors
 
 if TYPE_CHECKING:
-    from kosbert.evaluation.sts import Encodes
+    from kosbert.model.encoder import SupportsEncode
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Explanation:
     hit: list[WordEffect]
 
 
-def explain(encoder: "Encodes", query: str, texts: Sequence[str]) -> list[Explanation]:
+def explain(encoder: "SupportsEncode", query: str, texts: Sequence[str]) -> list[Explanation]:
     """Explain the cosine of a query with each of some texts, all variants encoded in one call."""
     cut_query = without_each_word(query)
     cut_texts = [without_each_word(text) for text in texts]
@@ -57,5 +57,5 @@ def without_each_word(text: str) -> list[str]:
     return [" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))]
 
 
-def _effects(text: str, drops: "np.ndarray[tuple[int], np.dtype[np.float32]]") -> list[WordEffect]:
-    return [WordEffect(word, float(drop)) for word, drop in zip(text.split(), drops, strict=True)]
+def _effects(text: str, has_dropout: "np.ndarray[tuple[int], np.dtype[np.float32]]") -> list[WordEffect]:
+    return [WordEffect(word, float(drop)) for word, drop in zip(text.split(), has_dropout, strict=True)]

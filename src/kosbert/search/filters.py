@@ -1,7 +1,7 @@
-"""Filters on metadata: `source=news, year>=2020` keeps what fulfils every condition. No code is ever evaluated.
+"""Filters on metadata: `source=news, year>=2020` keeps what fulfills every condition. No code is ever evaluated.
 
 Operators: = != < <= > >=. Two numbers are compared as numbers, also where a CSV file had them as text; anything else
-as text, so that dates such as 2020-01-31 have their order. A row without the field fulfils no condition on it but !=.
+as text, so that dates such as 2020-01-31 have their order. A row without the field fulfills no condition on it but !=.
 """
 
 import json
@@ -27,7 +27,7 @@ class Condition:
     value: str
 
     def holds(self, cell: str | None) -> bool:
-        """Whether a cell, JSON text or None for a missing one, fulfils the condition."""
+        """Whether a cell, JSON text or None for a missing one, fulfills the condition."""
         if cell is None:
             return self.operator == "!="
         content = json.loads(cell)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kosbert.search.backends.base import Keys, Vectors, VectorStore
 from kosbert.search.documents import Documents
 from kosbert.search.fusion import fuse
 from kosbert.search.lexical import Lexical
-from kosbert.search.store import Keys, Vectors, VectorStore
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from kosbert.errors import KosbertError, UsageError, nearest
 from kosbert.model.batching import check
 from kosbert.model.similarity import unit
 from kosbert.search import directory as disk
+from kosbert.search.backends.base import Vectors, VectorStore, new_store, open_store
 from kosbert.search.documents import Documents
 from kosbert.search.encoding import ModelIdentity, checked, identify, load_encoder, unit_blocks, unit_vectors
 from kosbert.search.hits import Hit, hits_by_both, hits_by_meaning
-from kosbert.search.lexical import ANALYSERS, Lexical, analyse
-from kosbert.search.store import Vectors, VectorStore, new_store, open_store
+from kosbert.search.lexical import ANALYZERS, Lexical, analyze
 
 if TYPE_CHECKING:
-    from kosbert.evaluation.sts import Encodes
+    from kosbert.model.encoder import SupportsEncode
 
 
 class Index:
@@ -35,7 +35,7 @@ class Index:
 
     def __init__(
         self,
-        model: "str | Encodes" = "builtin",
+        model: "str | SupportsEncode" = "builtin",
         *,
         kind: str = "exact",
         precision: str = "float32",
@@ -51,8 +51,8 @@ class Index:
             address: of Milvus: http://host:19530, or the path of a local file that ends in .db.
             words: also keep words for hybrid search: morphemes (needs kiwipiepy) or bigrams.
         """
-        if words and words not in ANALYSERS:
-            raise UsageError(f"unknown words {words!r}: {nearest(words, ANALYSERS)}")
+        if words and words not in ANALYZERS:
+            raise UsageError(f"unknown words {words!r}: {nearest(words, ANALYZERS)}")
         self.encoder = load_encoder(model) if isinstance(model, str) else model
         self.model: ModelIdentity = identify(self.encoder, model if isinstance(model, str) else "")
         self.kind, self.words = kind, words
@@ -144,7 +144,7 @@ class Index:
         if not replace and (known >= 0).any():
             name = names[int(np.argmax(known >= 0))]
             raise UsageError(f"the id {name!r} is already in the index: upsert it, or give another id")
-        words = analyse(self.words, texts) if self.words else None
+        words = analyze(self.words, texts) if self.words else None
         documents = self._documents.appended(keys, names, texts, metadata, words)
         given = None if vectors is None else unit(checked(vectors, len(texts), self.model.dim))
         self._next_key += len(texts)  # also where it goes wrong: no key is used twice
@@ -195,7 +195,7 @@ class Index:
             return []
         if hybrid:
             self._lexical = self._lexical or Lexical.build(self._documents.words)
-            words = analyse(self.words, [query])[0]
+            words = analyze(self.words, [query])[0]
             return hits_by_both(self._documents, self._store, self._lexical, vector, words, k, allowed)
         return hits_by_meaning(self._documents, self._store, vector, k, allowed)
 
@@ -234,7 +234,7 @@ class Index:
             self._generation = before.generation if before else 0
             self._write(target)
             if before and before.kind == "milvus":
-                from kosbert.search.milvus import drop
+                from kosbert.search.backends.milvus import drop
 
                 drop(before.store, target, self._store)
         return target
@@ -255,13 +255,13 @@ class Index:
         self._store.commit()
 
     @classmethod
-    def load(cls, directory: str | Path, model: "str | Encodes | None" = None) -> "Index":
+    def load(cls, directory: str | Path, model: "str | SupportsEncode | None" = None) -> "Index":
         """Open an index to search it, with its own model or with the one that is given, if that is the same."""
         return cls._open(Path(directory), model, writing=False)
 
     @classmethod
     @contextmanager
-    def change(cls, directory: str | Path, model: "str | Encodes | None" = None) -> Iterator["Index"]:
+    def change(cls, directory: str | Path, model: "str | SupportsEncode | None" = None) -> Iterator["Index"]:
         """Open an index to change it; it is saved at the end, or left as it was where something goes wrong."""
         target = Path(directory)
         disk.read_manifest(target)  # before the lock makes a directory
@@ -274,7 +274,7 @@ class Index:
                 index.close()
 
     @classmethod
-    def _open(cls, target: Path, model: "str | Encodes | None", *, writing: bool) -> "Index":
+    def _open(cls, target: Path, model: "str | SupportsEncode | None", *, writing: bool) -> "Index":
         manifest = disk.read_manifest(target)
         name = model if isinstance(model, str) else manifest.model.name if model is None else ""
         encoder = load_encoder(name) if name or model is None or isinstance(model, str) else model

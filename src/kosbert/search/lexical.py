@@ -28,7 +28,7 @@ def morphemes(texts: Sequence[str]) -> list[list[str]]:
 
 
 def bigrams(texts: Sequence[str]) -> list[list[str]]:
-    """The pairs of neighbouring characters of each eojeol; one of a single character is itself."""
+    """The pairs of neighboring characters of each eojeol; one of a single character is itself."""
     return [
         [
             word[place : place + 2]
@@ -39,17 +39,17 @@ def bigrams(texts: Sequence[str]) -> list[list[str]]:
     ]
 
 
-ANALYSERS: dict[str, Callable[[Sequence[str]], list[list[str]]]] = {"morphemes": morphemes, "bigrams": bigrams}
+ANALYZERS: dict[str, Callable[[Sequence[str]], list[list[str]]]] = {"morphemes": morphemes, "bigrams": bigrams}
 
 
-def best_analyser() -> str:
+def best_analyzer() -> str:
     """Morphemes where kiwipiepy is installed."""
     return "morphemes" if importlib.util.find_spec("kiwipiepy") else "bigrams"
 
 
-def analyse(name: str, texts: Sequence[str]) -> list[list[str]]:
+def analyze(name: str, texts: Sequence[str]) -> list[list[str]]:
     """The words of each text, without the spaces that a few of Kiwi's morphemes hold."""
-    return [[word.replace(" ", "_") for word in words] for words in ANALYSERS[name](texts)]
+    return [[word.replace(" ", "_") for word in words] for words in ANALYZERS[name](texts)]
 
 
 def tokens_of(texts: Sequence[str]) -> Iterable[Any]:
@@ -59,7 +59,7 @@ def tokens_of(texts: Sequence[str]) -> Iterable[Any]:
 
 @cache
 def kiwi() -> Any:
-    """The analyser, loaded once: it takes a second."""
+    """The analyzer, loaded once: it takes a second."""
     try:
         from kiwipiepy import Kiwi
     except ImportError:
@@ -91,7 +91,7 @@ class Lexical:
             kept = np.zeros_like(scores)
             kept[allowed] = scores[allowed]
             scores = kept
-        from kosbert.search.blocks import top
+        from kosbert.search.topk import top
 
         return {int(place): float(scores[place]) for place in top(scores[None], k)[0] if scores[place] > 0}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.search.clusters import Labels
-from kosbert.search.store import Vectors
+from kosbert.search.backends.base import Vectors
+from kosbert.search.clustering import Labels
 
 MOST = 3_000
 """Sentences on a map; of more, a random choice is drawn."""

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import UsageError
-from kosbert.search.store import Vectors
+from kosbert.search.backends.base import Vectors
 
 EXACT_UP_TO = 100_000
 BLOCK = 2_048
-NEIGHBOURS = 32
+NEIGHBORS = 32
 """Near ones that the graph proposes for a vector."""
 
 Candidates = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
@@ -54,9 +54,9 @@ def _pairs(vectors: Vectors, k: int, block: int, exact: bool | None) -> Iterator
     if exact if exact is not None else len(vectors) <= EXACT_UP_TO:
         yield from _every_pair(vectors, k, block)
         return
-    for places, neighbours, cosines in _proposed(vectors):
-        left, right = np.minimum(places[:, None], neighbours).ravel(), np.maximum(places[:, None], neighbours).ravel()
-        once = (neighbours >= 0).ravel() & (left == np.repeat(places, neighbours.shape[1])) & (left < right)
+    for places, neighbors, cosines in _proposed(vectors):
+        left, right = np.minimum(places[:, None], neighbors).ravel(), np.maximum(places[:, None], neighbors).ravel()
+        once = (neighbors >= 0).ravel() & (left == np.repeat(places, neighbors.shape[1])) & (left < right)
         yield left[once], right[once], cosines.ravel()[once]
 
 
@@ -83,15 +83,15 @@ def _every_pair(vectors: Vectors, k: int, block: int) -> Iterator[Candidates]:
 
 
 def _proposed(vectors: Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]]:
-    """Some places at a time, with the near ones of each, (places, neighbours), and their cosines."""
-    from kosbert.search.hnsw import HnswStore
+    """Some places at a time, with the near ones of each, (places, neighbors), and their cosines."""
+    from kosbert.search.backends.hnsw import HnswStore
 
     graph = HnswStore(vectors.shape[1])
     graph.add(np.arange(len(vectors)), vectors)
     for start in range(0, len(vectors), BLOCK):
         places = np.arange(start, min(start + BLOCK, len(vectors)))
-        neighbours, cosines = graph.nearest(vectors[places], NEIGHBOURS, None)
-        yield places, neighbours, cosines
+        neighbors, cosines = graph.nearest(vectors[places], NEIGHBORS, None)
+        yield places, neighbors, cosines
 
 
 def near_duplicates(vectors: Vectors, threshold: float, *, block: int = BLOCK, exact: bool | None = None) -> list[Pair]:
@@ -108,9 +108,9 @@ def near_duplicates(vectors: Vectors, threshold: float, *, block: int = BLOCK, e
         return list(_repeats(vectors, threshold, block))
     first = np.arange(len(vectors))  # what a place repeats, itself where it is kept
     found = []
-    for places, neighbours, _ in _proposed(vectors):
-        for place, others in zip(places.tolist(), neighbours, strict=True):
-            # In a crowd all neighbours may have been dropped: then what they repeat is near.
+    for places, neighbors, _ in _proposed(vectors):
+        for place, others in zip(places.tolist(), neighbors, strict=True):
+            # In a crowd all neighbors may have been dropped: then what they repeat is near.
             known = np.unique(first[others[(others >= 0) & (others < place)]])
             nearness = vectors[known] @ vectors[place]
             if len(known) and nearness.max() >= threshold:

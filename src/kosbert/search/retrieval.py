@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kosbert import data
-from kosbert.data.records import LabelledPair, LabelledSentence
+from kosbert.data.records import LabeledPair, LabeledSentence
 from kosbert.errors import UsageError, nearest
-from kosbert.search.blocks import nearest_rows
 from kosbert.search.encoding import load_encoder, unit_vectors
 from kosbert.search.fusion import fuse
 from kosbert.search.index import Index
-from kosbert.search.lexical import Lexical, analyse, best_analyser
+from kosbert.search.lexical import Lexical, analyze, best_analyzer
+from kosbert.search.topk import nearest_rows
 
 if TYPE_CHECKING:
-    from kosbert.evaluation.sts import Encodes
+    from kosbert.model.encoder import SupportsEncode
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,20 @@ def on_set(
         raise UsageError(f"there is no retrieval set {name!r}: {nearest(name, SETS)}")
     encoder = load_encoder(model, folder)
     if name == "parakqc":
-        sentences = [row for row in data.load(name, folder=folder) if isinstance(row, LabelledSentence)]
+        sentences = [row for row in data.load(name, folder=folder) if isinstance(row, LabeledSentence)]
         return paraphrases(encoder, sentences, hybrid=hybrid, k=k, progress=progress)
     split = "klue-nli-dev" if name == "klue-nli" else "kornli-test"
-    pairs = [row for row in data.load(split, folder=folder) if isinstance(row, LabelledPair)]
+    pairs = [row for row in data.load(split, folder=folder) if isinstance(row, LabeledPair)]
     return entailments(encoder, pairs, hybrid=hybrid, k=k, progress=progress)
 
 
 def paraphrases(
-    encoder: "Encodes", rows: Sequence[LabelledSentence], *, hybrid: bool = False, k: int = 10, progress: bool = False
+    encoder: "SupportsEncode",
+    rows: Sequence[LabeledSentence],
+    *,
+    hybrid: bool = False,
+    k: int = 10,
+    progress: bool = False,
 ) -> dict[str, RetrievalScores]:
     """Search for each sentence among all others; relevant are those with its label. See `found` for the arguments."""
     groups: dict[str, set[int]] = {}
@@ -108,7 +113,7 @@ def paraphrases(
 
 
 def entailments(
-    encoder: "Encodes", rows: Sequence[LabelledPair], *, hybrid: bool = False, k: int = 10, progress: bool = False
+    encoder: "SupportsEncode", rows: Sequence[LabeledPair], *, hybrid: bool = False, k: int = 10, progress: bool = False
 ) -> dict[str, RetrievalScores]:
     """Search with each premise among all hypotheses; relevant are those that it entails."""
     places = {text: place for place, text in enumerate(dict.fromkeys(row.sentence2 for row in rows))}
@@ -127,7 +132,7 @@ def entailments(
 
 
 def found(
-    encoder: "Encodes",
+    encoder: "SupportsEncode",
     queries: Sequence[str],
     texts: Sequence[str],
     relevant: Sequence[Collection[int]],
@@ -155,9 +160,9 @@ def found(
     places = nearest_rows(asked, vectors, depth + 1)[0].tolist()
     orders = {"meaning": _but_own(places, own, depth)}
     if hybrid:
-        words = analyse(best_analyser(), texts)
+        words = analyze(best_analyzer(), texts)
         lexical = Lexical.build(words)
-        asked_words = words if queries is texts else analyse(best_analyser(), queries)
+        asked_words = words if queries is texts else analyze(best_analyzer(), queries)
         orders["words"] = _but_own([list(lexical.best(each, depth + 1)) for each in asked_words], own, depth)
         orders["both"] = [list(fuse(*pair)) for pair in zip(orders["meaning"], orders["words"], strict=True)]
     names = [set(map(str, each)) for each in relevant]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kosbert.search.clusters import Labels
-from kosbert.search.lexical import best_analyser, tokens_of
+from kosbert.search.clustering import Labels
+from kosbert.search.lexical import best_analyzer, tokens_of
 from kosbert.text import clean
 
 _WORD = re.compile(r"[^\W_]+")
@@ -25,7 +25,7 @@ _AFTER_NOUN = re.compile(
 
 def nouns(texts: Sequence[str]) -> list[list[str]]:
     """The nouns of each text, by kiwipiepy; without it, eojeols without what may follow a noun."""
-    if best_analyser() == "morphemes":
+    if best_analyzer() == "morphemes":
         return [
             [token.form for token in tokens if token.tag in ("NNG", "NNP", "SL") and len(token.form) > 1]
             for tokens in tokens_of(texts)

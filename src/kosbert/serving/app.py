@@ -17,16 +17,16 @@ from starlette.middleware.cors import CORSMiddleware
 
 import kosbert
 from kosbert.errors import UsageError
-from kosbert.serving.compare_api import compare_routes
-from kosbert.serving.envelope import Envelope
+from kosbert.serving.access_middleware import AccessMiddleware
 from kosbert.serving.errors import ApiError, wrong
-from kosbert.serving.guard import Guard
-from kosbert.serving.openai_api import openai_routes
-from kosbert.serving.operations_api import operations_routes
-from kosbert.serving.search_api import search_routes
+from kosbert.serving.request_middleware import RequestMiddleware
+from kosbert.serving.routes.compare import compare_routes
+from kosbert.serving.routes.openai import openai_routes
+from kosbert.serving.routes.operations import operations_routes
+from kosbert.serving.routes.page import docs_route, page_routes
+from kosbert.serving.routes.search import search_routes
+from kosbert.serving.routes.tei import tei_routes
 from kosbert.serving.service import Service
-from kosbert.serving.tei_api import tei_routes
-from kosbert.serving.web_page import docs_route, page_routes
 
 logger = logging.getLogger(__name__)
 
@@ -69,14 +69,16 @@ def build_app(service: Service) -> FastAPI:
     app.add_exception_handler(ApiError, _answer_error)
     app.add_exception_handler(UsageError, _answer_usage)
     app.add_exception_handler(HTTPException, _answer_http)
-    app.add_middleware(Guard, service=service)
+    app.add_middleware(AccessMiddleware, service=service)
     if service.settings.cors:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(service.settings.cors), allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "x-request-id"],
             expose_headers=["retry-after", "x-request-id", "x-truncated-texts"],
         )  # fmt: skip
-    app.add_middleware(Envelope, metrics=service.metrics, paths=frozenset({"/", "/docs", *app.openapi()["paths"]}))
+    app.add_middleware(
+        RequestMiddleware, metrics=service.metrics, paths=frozenset({"/", "/docs", *app.openapi()["paths"]})
+    )
     return app
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Known:
+class PrecomputedEncoder:
     """Looks like an encoder, and knows the vectors of some texts already."""
 
     def __init__(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:

@@ -21,7 +21,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model import machine
+from kosbert.model import hardware
 from kosbert.model.loading import find_model
 from kosbert.serving.app import build_app
 from kosbert.serving.keys import ENVIRONMENT, Keys
@@ -46,7 +46,7 @@ def serve(settings: Settings) -> None:
     Keys.read(settings.keys, os.environ.get(ENVIRONMENT))
     find_model(settings.model)  # a mistake is told here once, and not by every worker
     # Workers that compute with more threads than there are cores wait for each other.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, machine.threads() // settings.workers)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, hardware.threads() // settings.workers)))
     with _listening(settings) as listener, tempfile.TemporaryDirectory(prefix="kosbert-metrics-") as folder:
         os.environ[SHARED] = folder
         _Supervisor(_config(settings, partial(_application, settings), factory=True), [listener]).run()

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError
 from kosbert.model.similarity import unit
-from kosbert.serving.batching import Gatherer
-from kosbert.serving.envelope import Account
+from kosbert.serving.dynamic_batcher import DynamicBatcher
 from kosbert.serving.errors import too_large, wrong
 from kosbert.serving.keys import ENVIRONMENT, Keys
 from kosbert.serving.limits import MOST_CHARACTERS, Rates
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.served import Prepared, Served
+from kosbert.serving.model_runner import ModelRunner, Prepared
+from kosbert.serving.request_middleware import RequestContext
 from kosbert.serving.settings import Settings
 
 if TYPE_CHECKING:
-    from kosbert.serving.mounted import Mounted
+    from kosbert.serving.index_service import IndexService
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Encoded:
     """Vectors as the model gave them, (texts, dim), which model that was, and what it read."""
 
     vectors: NDArray[np.float32]
-    model: Served
+    model: ModelRunner
     prepared: Prepared
 
     def shortened(self, dimensions: int | None, *, normalize: bool = True) -> NDArray[np.float32]:
@@ -52,11 +52,11 @@ class Encoded:
 class Service:
     """Everything that endpoints share; made by `open`."""
 
-    def __init__(self, settings: Settings, model: Served, index: "Mounted | None", keys: Keys) -> None:
+    def __init__(self, settings: Settings, model: ModelRunner, index: "IndexService | None", keys: Keys) -> None:
         self.settings, self.model, self.index, self.keys = settings, model, index, keys
         self.metrics = Metrics()
         self.rates = Rates(settings.limits.rate)
-        self.gatherer = Gatherer(settings.limits.queue_tokens, self.metrics)
+        self.gatherer = DynamicBatcher(settings.limits.queue_tokens, self.metrics)
         self.closing = False
         self._reloading = asyncio.Lock()
 
@@ -87,7 +87,7 @@ class Service:
         await self.gatherer.close()
 
     async def encode(
-        self, texts: Sequence[str], account: Account, *, param: str = "inputs", truncate: bool = True
+        self, texts: Sequence[str], account: RequestContext, *, param: str = "inputs", truncate: bool = True
     ) -> Encoded:
         """The vectors of texts, after a look at every limit."""
         model = self.model
@@ -100,13 +100,13 @@ class Service:
             )  # fmt: skip
         return await self.compute(model, prepared, account, param=param)
 
-    async def prepare(self, model: Served, texts: Sequence[str], account: Account) -> Prepared:
+    async def prepare(self, model: ModelRunner, texts: Sequence[str], account: RequestContext) -> Prepared:
         """Texts as a model takes them."""
         if self.settings.log_texts:
             account.content = list(texts)
         return await self.gatherer.prepare(model, texts)
 
-    async def compute(self, model: Served, prepared: Prepared, account: Account, *, param: str) -> Encoded:
+    async def compute(self, model: ModelRunner, prepared: Prepared, account: RequestContext, *, param: str) -> Encoded:
         """The vectors of what a model has prepared."""
         most, tokens = self.settings.limits.tokens, prepared.read
         if tokens > most:
@@ -132,11 +132,11 @@ class Service:
                 raise too_large(f"text {number} has more than {MOST_CHARACTERS:,} characters: split it", param=param)
 
 
-def _loaded(settings: Settings) -> "tuple[Served, Mounted | None, Keys]":
+def _loaded(settings: Settings) -> "tuple[ModelRunner, IndexService | None, Keys]":
     keys = Keys.read(settings.keys, os.environ.get(ENVIRONMENT))
-    model = Served.load(settings.model)
+    model = ModelRunner.load(settings.model)
     if settings.index is None:
         return model, None, keys
-    from kosbert.serving.mounted import Mounted  # brings Arrow
+    from kosbert.serving.index_service import IndexService  # brings Arrow
 
-    return model, Mounted.load(settings.index, model), keys
+    return model, IndexService.load(settings.index, model), keys

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kosbert.study.plan import Plan, PlannedStage
+from kosbert.study.runner import as_trained, is_trained, shared_processors
 from kosbert.study.store import Store, read_json, stored_run
-from kosbert.study.work import as_trained, is_trained, shared_processors
 
 _STEPS = 6  # of which the first warms up and is not counted
 
@@ -78,5 +78,5 @@ def _timed(stage: PlannedStage, plan: Plan, data_dir: Path | None) -> tuple[int,
     epochs = recipe.stages[0].epochs or 1.0
     # What comes before the first step is loading and one dev score; each further dev score costs at most as much.
     before = moments[0] - started - a_step
-    seconds = before + totals[0] * a_step + 0.5 * before * max(0, round(settings.evaluate * epochs))
+    seconds = before + totals[0] * a_step + 0.5 * before * max(0, round(settings.evals_per_epoch * epochs))
     return totals[0], seconds, f"{steps} timed steps"

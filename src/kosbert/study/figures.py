@@ -1,7 +1,7 @@
-"""The figures of a report as SVG, written by hand: small, sharp at every width, and in the colours of the page.
+"""The figures of a report as SVG, written by hand: small, sharp at every width, and in the colors of the page.
 
-Colours are classes (`c0` to `c7`, after Okabe and Ito), so that a figure inside the page follows light and dark; as a
-file of its own it carries the same style sheet. Nothing is told by colour alone: rows are labelled, topics have shapes.
+Colors are classes (`c0` to `c7`, after Okabe and Ito), so that a figure inside the page follows light and dark; as a
+file of its own it carries the same style sheet. Nothing is told by color alone: rows are labeled, topics have shapes.
 """
 
 import math
@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 
 Points = Sequence[tuple[float, float]]
-COLOURS = 8
+COLORS = 8
 
 
 def style(*names: str) -> str:
@@ -19,11 +19,11 @@ def style(*names: str) -> str:
 
 
 def standalone(svg: str) -> str:
-    """A figure as a file of its own, with the colours of both light and dark."""
-    colours = style("page.css").split("* {", 1)[0]
+    """A figure as a file of its own, with the colors of both light and dark."""
+    colors = style("page.css").split("* {", 1)[0]
     background = '<rect width="100%" height="100%" style="fill: var(--card)"/>'
     head, body = svg.split(">", 1)
-    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{colours}{style("figure.css")}</style>{background}{body}'
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{colors}{style("figure.css")}</style>{background}{body}'
 
 
 def _svg(width: float, height: float, label: str, *parts: str) -> str:
@@ -80,8 +80,8 @@ def forest(
     parts = [_line(x(each), top, x(each), bottom, "grid") for each in ticks(low, high)]
     parts += [_text(x(each), bottom + 16, f"{each:g}", "small middle") for each in ticks(low, high)]
     for number, (name, (mean, lower, upper, seeds)) in enumerate(rows.items()):
-        y, colour = top + step * (number + 0.5), f"c{number % COLOURS}"
-        parts.append(f"<g class='{colour}'><title>{escape(name)}: {mean:.2f} ({lower:.2f} to {upper:.2f})</title>")
+        y, color = top + step * (number + 0.5), f"c{number % COLORS}"
+        parts.append(f"<g class='{color}'><title>{escape(name)}: {mean:.2f} ({lower:.2f} to {upper:.2f})</title>")
         parts.append(_text(left - 10, y + 4, _short(name, letters), "end strong"))
         parts.append(_line(x(lower), y, x(upper), y, "line", 'stroke-width="2.5" stroke-linecap="round"'))
         parts += [f'<circle cx="{x(s):.1f}" cy="{y:.1f}" r="3" class="fill" opacity=".45"/>' for s in seeds]
@@ -93,7 +93,7 @@ def forest(
 def curve(
     own: Sequence[Points], others: Sequence[Points], borders: Sequence[tuple[float, str]], number: int, label: str
 ) -> str:
-    """Dev score (×100) by step: one row's seeds in its colour, all other rows behind them; borders begin a stage."""
+    """Dev score (×100) by step: one row's seeds in its color, all other rows behind them; borders begin a stage."""
     width, height, left, right, top, bottom = 320.0, 190.0, 34.0, 8.0, 20.0, 24.0
     everything = [point for line in (*own, *others) for point in line]
     if not everything:
@@ -118,7 +118,7 @@ def curve(
         x = at((place, low))[0]
         parts.append(_line(x, top - 6, x, height - bottom, "dash") if place else "")
         parts.append(_text(x + 4, top - 7, name, "small"))
-    parts.append(f'<g class="c{number % COLOURS}">')
+    parts.append(f'<g class="c{number % COLORS}">')
     for line in own:
         parts.append(_polyline(line, at, "curve line"))
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.2" class="fill"/>' for x, y in map(at, line)]
@@ -131,27 +131,27 @@ def _polyline(points: Points, at: object, kind: str) -> str:
 
 
 def cloud(points: Points, groups: Sequence[int], lines: Sequence[tuple[int, int, int]], label: str) -> str:
-    """A map of sentences: points in the colour and shape of their group; lines (from, to, group) join pairs."""
+    """A map of sentences: points in the color and shape of their group; lines (from, to, group) join pairs."""
     size, margin = 360.0, 12.0
     xs, ys = [x for x, _ in points], [y for _, y in points]
     span = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0
     middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
 
     def at(point: tuple[float, float]) -> tuple[float, float]:
-        x, y = ((value - centre) / span for value, centre in zip(point, middle, strict=True))
+        x, y = ((value - center) / span for value, center in zip(point, middle, strict=True))
         return size / 2 + x * (size - 2 * margin), size / 2 - y * (size - 2 * margin)
 
     placed = [at(point) for point in points]
     parts = [f'<rect x=".5" y=".5" width="{size - 1}" height="{size - 1}" rx="8" class="ghost"/>']
     for start, end, group in lines:
-        kind = f"line c{group % COLOURS}"
+        kind = f"line c{group % COLORS}"
         parts.append(_line(*placed[start], *placed[end], kind, 'stroke-width="1.1" opacity=".75"'))
     parts += [_mark(x, y, group) for (x, y), group in zip(placed, groups, strict=True)]
     return _svg(size, size, label, *parts)
 
 
 def _mark(x: float, y: float, group: int) -> str:
-    kind = f'class="fill c{group % COLOURS}" opacity=".82"'
+    kind = f'class="fill c{group % COLORS}" opacity=".82"'
     match group % 4:
         case 0:
             return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.1" {kind}/>'

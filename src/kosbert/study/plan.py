@@ -1,7 +1,7 @@
 """From a study to its runs: chains of stages, each stage with a hash of everything that decides what it makes.
 
 Two runs that begin alike share their stages: for a seed, NLI, STS, NLI→STS and STS→NLI are four trainings and not six.
-The hash holds what a stage starts from (the backbone's weights or the stage before), the rows it sees, objective,
+The hash holds what a stage starts from (the backbone's weights or the stage before), the rows it sees, loss,
 options, settings, pooling, length, seed, and the dev rows that choose its checkpoint; so studies share stages as well.
 """
 
@@ -16,12 +16,12 @@ from typing import Any
 
 from kosbert.errors import KosbertError, UsageError
 from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
-from kosbert.model.identity import checksum_of
+from kosbert.model.fingerprint import checksum_of
 from kosbert.model.loading import find_model
-from kosbert.study.question import Preset, Probe, Row, Study, laid_over
-from kosbert.training.examples import read_rows
+from kosbert.study.config import Preset, Probe, Row, Study, laid_over
+from kosbert.training.columns import read_rows
+from kosbert.training.distillation import teacher_checksums
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
-from kosbert.training.teacher import teacher_checksums
 
 Fingerprint = dict[str, Any]
 
@@ -189,7 +189,7 @@ def _read_by(encoder: str, cross_encoder: dict[str, Any], data_dir: Path | None)
     return fingerprint(tuple(names), (), data_dir) if names else None
 
 
-_NOTHING = {"name": "nothing", "data": "none", "objective": "simcse", "steps": 1}  # a recipe must have a stage
+_NOTHING = {"name": "nothing", "data": "none", "loss": "simcse", "steps": 1}  # a recipe must have a stage
 
 
 def _one_stage(document: dict[str, Any], stage: dict[str, Any], roles: dict[str, list[str]], where: str) -> Recipe:
@@ -205,8 +205,8 @@ def _one_stage(document: dict[str, Any], stage: dict[str, Any], roles: dict[str,
             if other in source:
                 source[other] = _references(_listed(source[other]), roles)
     train = document.get("train", {}) | stage.pop("train", {})
-    objectives = [stage.get("objective", ""), *(source.get("objective", "") for source in sources)]
-    name = "-and-".join(dict.fromkeys(filter(None, objectives)))
+    loss_fns = [stage.get("loss", ""), *(source.get("loss", "") for source in sources)]
+    name = "-and-".join(dict.fromkeys(filter(None, loss_fns)))
     document = {key: value for key, value in document.items() if key != "teacher"}
     made = {**document, "name": name, "train": train, "stages": [{**stage, "name": name, "data": sources}]}
     recipe = Recipe.parse(made, where)
@@ -242,7 +242,7 @@ def _fingerprints(recipe: Recipe, data_dir: Path | None) -> dict[str, Fingerprin
     groups: list[tuple[tuple[str, ...], tuple[tuple[str, str], ...]]] = [((each,), ()) for each in recipe.dev]
     for source in recipe.stages[0].data:
         groups.append((tuple(source.rows), tuple(sorted(source.columns.items()))))
-        groups += [(tuple(other), ()) for other in (source.without, source.translations) if other]
+        groups += [(tuple(other), ()) for other in (source.exclude, source.translations) if other]
     found = {" + ".join(names): fingerprint(names, columns, data_dir) for names, columns in groups}
     for source in recipe.stages[0].data:
         for teacher in source.teacher:

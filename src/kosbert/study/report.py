@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kosbert.study import figures
-from kosbert.study.evidence import examples, sentence_map, sliced
+from kosbert.study.analysis import examples, sentence_map, sliced
 from kosbert.study.plan import Plan
+from kosbert.study.runner import Outcome
 from kosbert.study.store import Store, StoredRun, stored_run, write_json
-from kosbert.study.summary import finished_seeds, standings, summarise
+from kosbert.study.summary import finished_seeds, standings, summarize
 from kosbert.study.tables import (
     Table,
     cost_table,
@@ -24,7 +25,6 @@ from kosbert.study.tables import (
     slice_table,
     verdict_table,
 )
-from kosbert.study.work import Outcome
 
 METHOD = (
     "Spearman’s correlation of cosine and human score, over all pairs of a set at once; the checkpoint of every stage "
@@ -81,7 +81,7 @@ def write_report(
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for old in (folder / "figures").glob("*.svg"):
         old.unlink()
-    found = summarise(plan, store, outcome)
+    found = summarize(plan, store, outcome)
     if public:
         found["lineage"] = found["lineage"] | {"command": found["command"]}
     stored = [stored_run(store.run(plan.name, run.name), run.identity) for run in plan.runs]
@@ -172,7 +172,7 @@ def _curves(runs: Sequence[StoredRun], found: dict[str, Any], folder: Path) -> l
         return []
     part = Part(
         "On the way",
-        "Dev Spearman ×100 by training step, one line a seed; the other rows are grey behind it. A stage keeps its "
+        "Dev Spearman ×100 by training step, one line a seed; the other rows are gray behind it. A stage keeps its "
         "best checkpoint, so the next may start above the last point.",
     )
     drawn = []
@@ -215,7 +215,7 @@ def _evidence(
         parts.append(looked)
     placed = sentence_map(plan, order[0], store, data_dir)
     if placed:
-        title = f"{placed['sentences']} sentences, coloured by {placed['coloured_by']}; t-SNE of the cosines."
+        title = f"{placed['sentences']} sentences, colored by {placed['colored_by']}; t-SNE of the cosines."
         seen = Part("A map", title + " Nearness says something, distance across the map does not.")
         drawn = [
             (

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.evaluation.anchors import anchors
-from kosbert.evaluation.statistics import over_seeds
-from kosbert.study.certainty import Comparison, Resampled
+from kosbert.evaluation.published_scores import published_scores
+from kosbert.evaluation.significance import over_seeds
+from kosbert.study.config import shipped
 from kosbert.study.plan import Plan
-from kosbert.study.question import shipped
+from kosbert.study.runner import Outcome, stage_cost
+from kosbert.study.significance import Comparison, Resampled
 from kosbert.study.store import Store, StoredRun, stored_run
-from kosbert.study.work import Outcome, stage_cost
 
 FAR = 3.0  # points; rows that differ by more and are not settled are no tie to a reader, but an open question
 
 
-def summarise(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
+def summarize(plan: Plan, store: Store, outcome: Outcome) -> dict[str, Any]:
     """Everything that the report shows, but for the figures."""
     stored = [stored_run(store.run(plan.name, run.name), run.identity) for run in plan.runs]
     runs = [run for run in stored if run]
@@ -127,7 +127,7 @@ def _published(plan: Plan) -> dict[str, Any]:
         return {}
     rows: dict[str, dict[str, float]] = {}
     sources: dict[str, Any] = {}
-    for each in anchors(plan.study.published):
+    for each in published_scores(plan.study.published):
         for row in plan.rows:
             if row.published and each.model == row.published:
                 rows.setdefault(row.name, {})[each.measure] = each.value
@@ -140,9 +140,9 @@ def _published(plan: Plan) -> dict[str, Any]:
 def _elsewhere(plan: Plan, name: str) -> dict[str, dict[str, float]]:
     """All eight correlations and their average, where those whose figures stand beside our rows published them."""
     ours = {row.published for row in plan.rows}
-    sources = {each.source for each in anchors(plan.study.published) if each.model in ours}
+    sources = {each.source for each in published_scores(plan.study.published) if each.model in ours}
     found: dict[str, dict[str, float]] = {}
-    for each in anchors(name):
+    for each in published_scores(name):
         if each.source in sources:
             found.setdefault(each.model, {})[each.measure] = each.value
     return {model: measures for model, measures in found.items() if "average" in measures}

@@ -4,6 +4,6 @@ kosbert.train("recipes/nli-sts.yaml", "runs/nli-sts")
 """
 
 from kosbert.training.recipe import Recipe
-from kosbert.training.run import Trained, train
+from kosbert.training.trainer import Trained, train
 
 __all__ = ["Recipe", "Trained", "train"]

@@ -1,6 +1,6 @@
 """The loop of one stage: batch, loss, gradient, step; dev scores and checkpoints in between.
 
-Written by hand on purpose: with packed batches, sentences tokenised once and one siamese forward it trains about twice
+Written by hand on purpose: with packed batches, sentences tokenized once and one siamese forward it trains about twice
 as fast as sentence-transformers' trainer (benchmarks/training.py, results/training-speed.md). And it makes resuming
 exact without a pickle: batches and dropout are functions of seed and step, so a checkpoint is tensors and a number.
 """
@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
+from kosbert.distributed import agreed, average_gradients, own_share, rank, world
 from kosbert.errors import KosbertError
-from kosbert.model.linear import capabilities
-from kosbert.model.tokens import Tokens
-from kosbert.objectives import Objective
-from kosbert.training.batches import Batch, Plan
-from kosbert.training.processes import agreed, average_gradients, own_share, rank, world
+from kosbert.losses import Loss
+from kosbert.model.onednn import capabilities
+from kosbert.model.tokenized_corpus import TokenizedCorpus
 from kosbert.training.recipe import Settings
+from kosbert.training.sampler import Batch, Plan
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """One source of a stage, ready to be trained on: token ids by column, labels, objective, weight."""
+class TrainDataset:
+    """One source of a stage, ready to be trained on: token ids by column, labels, loss, weight."""
 
-    tokens: Tokens
+    tokens: TokenizedCorpus
     columns: tuple[NDArray[np.int64], ...]  # (rows,) numbers of sentences in `tokens`, one array a column
     labels: NDArray[Any] | None
-    objective: Objective
+    loss: Loss
     batch_size: int
     weight: float
 
@@ -82,11 +82,11 @@ def learning_rate(settings: Settings, done: float) -> float:
             return settings.lr * rest
 
 
-def optimizer_for(objectives: Sequence[Objective], settings: Settings) -> torch.optim.AdamW:
-    """AdamW over the model and the objectives' own layers; biases and norms are not decayed, as BERT's authors do."""
+def optimizer_for(loss_fns: Sequence[Loss], settings: Settings) -> torch.optim.AdamW:
+    """AdamW over the model and the losses' own layers; biases and norms are not decayed, as BERT's authors do."""
     parameters: dict[int, Tensor] = {}
-    for objective in objectives:
-        parameters |= {id(each): each for each in objective.parameters() if each.requires_grad}
+    for loss_fn in loss_fns:
+        parameters |= {id(each): each for each in loss_fn.parameters() if each.requires_grad}
     groups = [
         {"params": [each for each in parameters.values() if each.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [each for each in parameters.values() if each.ndim <= 1], "weight_decay": 0.0},
@@ -96,7 +96,7 @@ def optimizer_for(objectives: Sequence[Objective], settings: Settings) -> torch.
 
 def run_stage(
     model: SentenceTransformer,
-    lessons: Sequence[Lesson],
+    lessons: Sequence[TrainDataset],
     plan: Plan,
     settings: Settings,
     progress: Progress,
@@ -148,9 +148,9 @@ def run_stage(
 
 def _evaluation_steps(plan: Plan, settings: Settings) -> set[int]:
     """Steps after which dev is scored: evenly spread over each epoch."""
-    if not settings.evaluate:
+    if not settings.evals_per_epoch:
         return set()
-    every = plan.steps_in_an_epoch / settings.evaluate
+    every = plan.steps_in_an_epoch / settings.evals_per_epoch
     return {round(number * every) for number in range(1, math.ceil(plan.total / every) + 1)}
 
 
@@ -170,7 +170,7 @@ def _evaluate(progress: Progress, hooks: Hooks) -> dict[str, float]:
 
 def _gradients(
     model: SentenceTransformer,
-    lesson: Lesson,
+    lesson: TrainDataset,
     batch: Batch,
     optimizer: torch.optim.AdamW,
     parameters: list[Tensor],
@@ -183,10 +183,10 @@ def _gradients(
     labels = None if lesson.labels is None else torch.from_numpy(lesson.labels[rows]).to(model.device)
     optimizer.zero_grad(set_to_none=True)
     with _precision(settings, model.device):
-        loss = lesson.objective(features, labels) * lesson.weight
+        loss = lesson.loss(features, labels) * lesson.weight
     loss.backward()
     value = average_gradients(parameters, loss)
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, settings.clip))
+    norm = float(torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm))
     for name, found in (("loss", value), ("gradient", norm)):
         if not math.isfinite(found):
             raise KosbertError(
@@ -197,7 +197,7 @@ def _gradients(
 
 
 @contextmanager
-def _memory_trouble(lesson: Lesson, batch: Batch, number: int) -> Iterator[None]:
+def _memory_trouble(lesson: TrainDataset, batch: Batch, number: int) -> Iterator[None]:
     """Say what was too large when memory runs out."""
     try:
         yield
@@ -211,7 +211,7 @@ def _memory_trouble(lesson: Lesson, batch: Batch, number: int) -> Iterator[None]
         tokens = int(sum(lesson.tokens.lengths[column[rows]].sum() for column in lesson.columns))
         raise KosbertError(
             f"memory ran out at step {number} with {len(rows)} rows of {tokens} tokens: lower train.batch_size or "
-            "max_length, or set the objective's option gradcache to 32"
+            "max_length, or set the loss's option gradcache to 32"
         ) from error
 
 
@@ -235,13 +235,13 @@ def _mixed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
-def batches_of(lessons: Sequence[Lesson], settings: Settings, seed: int, **length: Any) -> Plan:
+def batches_of(lessons: Sequence[TrainDataset], settings: Settings, seed: int, **length: Any) -> Plan:
     """The plan of a stage over its lessons."""
     return Plan(
         lengths=[lesson.lengths for lesson in lessons],
         batch_sizes=[lesson.batch_size for lesson in lessons],
         seed=seed,
-        buckets=settings.buckets,
+        group_by_length=settings.group_by_length,
         processes=world(),
         **length,
     )

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from kosbert.errors import UsageError
-from kosbert.objectives import OBJECTIVES
+from kosbert.losses import LOSSES
 
 
 class _Strict(BaseModel):
@@ -48,9 +48,9 @@ class NewBackbone(_Strict):
 
     text: Names = Field(description="what the tokenizer learns from: data sets, roles or files")
     layers: int = Field(4, ge=1)
-    hidden: int = Field(256, ge=8)
+    hidden_size: int = Field(256, ge=8)
     heads: int = Field(4, ge=1)
-    vocabulary: int = Field(8000, ge=100)
+    vocab_size: int = Field(8000, ge=100)
     dropout: float = Field(0.1, ge=0, lt=1)
 
 
@@ -85,10 +85,14 @@ class Settings(_Strict):
     warmup: float = Field(0.1, ge=0, le=1, description="share of the steps in which the learning rate rises")
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     weight_decay: float = Field(0.01, ge=0)
-    clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    max_grad_norm: float = Field(1.0, gt=0, description="largest norm of the gradient")
     precision: Literal["auto", "float32"] = Field("auto", description="auto: bfloat16 where hardware multiplies it")
-    buckets: bool = Field(False, description="batches of sentences of similar length: faster, slightly less random")
-    evaluate: int = Field(4, ge=0, description="how often dev is scored in an epoch; 0: at the end of the stage only")
+    group_by_length: bool = Field(
+        False, description="batches of sentences of similar length: faster, slightly less random"
+    )
+    evals_per_epoch: int = Field(
+        4, ge=0, description="how often dev is scored in an epoch; 0: at the end of the stage only"
+    )
     patience: int = Field(0, ge=0, description="stop after so many dev scores without a better one; 0: never")
 
 
@@ -96,7 +100,7 @@ class Source(_Strict):
     """Where a stage's rows come from, and what is asked of them if it differs from the stage."""
 
     rows: Names = Field(description="data sets (klue-nli-train), roles of the recipe (nli) or files")
-    objective: str = ""
+    loss: str = ""
     options: dict[str, Any] = {}
     batch_size: int | None = Field(None, ge=1)
     weight: float = Field(1.0, gt=0, description="how much its loss counts")
@@ -104,16 +108,18 @@ class Source(_Strict):
         {}, description="for distillation: a model, or an ONNX file that reads strings; several with their shares"
     )
     columns: dict[str, str] = Field({}, description="for files: our roles (sentence1, score) → their column names")
-    without: Names = Field([], description="data sets: rows that share a sentence with one of them are left out")
-    shortest: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
-    longest: int | None = Field(None, ge=1, description="characters: rows with a longer sentence are left out")
+    exclude: Names = Field([], description="data sets: rows that share a sentence with one of them are left out")
+    min_chars: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
+    max_chars: int | None = Field(None, ge=1, description="characters: rows with a longer sentence are left out")
     limit: int | None = Field(None, ge=1, description="only so many rows, drawn with the seed")
-    together: bool = Field(False, description="for distillation: the sentences of a row meet in a batch")
+    same_batch: bool = Field(False, description="for distillation: the sentences of a row meet in a batch")
     translations: Names = Field(
         [], description="for distillation: the same rows in the language that the teacher reads"
     )
-    edited: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")
-    neighbours: int = Field(0, ge=0, description="for distillation: similar sentences of the rows, in the same batch")
+    augment: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")
+    nearest_neighbors: int = Field(
+        0, ge=0, description="for distillation: similar sentences of the rows, in the same batch"
+    )
 
 
 def _as_sources(value: Any) -> Any:
@@ -123,11 +129,11 @@ def _as_sources(value: Any) -> Any:
 
 
 class Stage(_Strict):
-    """One stretch of training: data, objective, length, and settings that differ from the recipe's."""
+    """One stretch of training: data, loss, length, and settings that differ from the recipe's."""
 
     name: str = Field(pattern=r"^[\w-]+$")
     data: Annotated[list[Source], BeforeValidator(_as_sources)] = Field(min_length=1)
-    objective: str = ""
+    loss: str = ""
     options: dict[str, Any] = {}
     epochs: float | None = Field(None, gt=0)
     steps: int | None = Field(None, ge=1)
@@ -138,11 +144,11 @@ class Stage(_Strict):
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("give epochs or steps, one of them")
         for source in self.data:
-            name = source.objective or self.objective
+            name = source.loss or self.loss
             if not name:
-                raise ValueError(f"give an objective, one of {', '.join(OBJECTIVES)}")
-            if name not in OBJECTIVES:
-                raise ValueError(f"there is no objective {name!r}; {_nearest(name, OBJECTIVES)}")
+                raise ValueError(f"give an loss, one of {', '.join(LOSSES)}")
+            if name not in LOSSES:
+                raise ValueError(f"there is no loss {name!r}; {_nearest(name, LOSSES)}")
         return self
 
 

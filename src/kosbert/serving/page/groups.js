@@ -6,11 +6,11 @@ import { noIndex } from "./search.js";
 import { ask, known } from "./server.js";
 import { say, whole } from "./words.js";
 
-const COLOURS = 8;
+const COLORS = 8;
 const TURNS = 10; // of asking again
 const WIDTH = 1000, HEIGHT = 760, MARGIN = 24;
 const SVG = "http://www.w3.org/2000/svg";
-// Eight colours by four shapes: groups stay apart for those who do not see the colours, and beyond eight.
+// Eight colors by four shapes: groups stay apart for those who do not see the colors, and beyond eight.
 const SHAPES = [
   (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`,
   (x, y, r) => `M${x - r * 0.9} ${y - r * 0.9}h${r * 1.8}v${r * 1.8}h${-r * 1.8}z`,
@@ -25,8 +25,8 @@ let dots = [];
 let ring = null;
 
 const map = get("map"), caption = get("map-shown");
-const colour = group => group < 0 ? "none" : `c${group % COLOURS}`;
-const shape = group => SHAPES[group < 0 ? 0 : Math.floor(group / COLOURS) % SHAPES.length];
+const color = group => group < 0 ? "none" : `c${group % COLORS}`;
+const shape = group => SHAPES[group < 0 ? 0 : Math.floor(group / COLORS) % SHAPES.length];
 const named = group => {
   const found = answer.groups.find(each => each.number === group);
   return !found ? say("groupNone") : found.label.length ? found.label.join(" · ") : say("groupUnnamed", { number: group + 1 });
@@ -102,7 +102,7 @@ function drawMap() {
   const paths = [...marks].sort(([one], [two]) => one - two).map(([group, outline]) => {
     const path = document.createElementNS(SVG, "path");
     path.setAttribute("d", outline);
-    path.setAttribute("class", `mark ${colour(group)}`);
+    path.setAttribute("class", `mark ${color(group)}`);
     path.dataset.group = group;
     return path;
   });
@@ -123,7 +123,7 @@ function drawList() {
     symbol.setAttribute("aria-hidden", "true");
     const path = document.createElementNS(SVG, "path");
     path.setAttribute("d", shape(number)(8, 8, 5.5));
-    path.setAttribute("class", `mark ${colour(number)}`);
+    path.setAttribute("class", `mark ${color(number)}`);
     symbol.append(path);
     const inside = make("ul", { class: "examples", lang: "ko", hidden: number !== chosen }, ...examples.slice(0, 5).map(text => make("li", { text })));
     const button = make("button", { type: "button", "aria-pressed": String(number === chosen), "data-group": number }, symbol,

@@ -1,0 +1,1 @@
+"""The sample set: a synthetic Korean NLI and STS data set written by a small grammar."""

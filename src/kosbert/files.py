@@ -1,0 +1,156 @@
+"""Files and directories that are complete or absent, checksums, the cache root, and locks.
+
+with atomic_write(path) as stream: ...       # the file appears when the block ends without an error
+with atomic_directory(path) as folder: ...   # the same for a directory
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import BaseFileLock, FileLock, Timeout
+from platformdirs import user_cache_path
+
+from kosbert.errors import KosbertError, UsageError
+
+CACHE_VARIABLE = "KOSBERT_CACHE"
+
+
+def cache_root() -> Path:
+    """Return the directory for everything that can be recomputed or downloaded again (`KOSBERT_CACHE`)."""
+    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("kosbert"))
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 of a file as hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def atomic_write(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
+    """Open a temporary file that replaces `path` when the block ends; on an error `path` stays as it was.
+
+    Args:
+        path: the file to write; its parent directory must exist.
+        mode: "w" for text (UTF-8) or "wb" for bytes.
+        options: further arguments of `open`.
+    """
+    if "b" not in mode:
+        options.setdefault("encoding", "utf-8")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, mode, **options) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o666 & ~_umask())  # mkstemp allows only the owner
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic_write(path) as stream:
+        stream.write(text)
+
+
+@contextmanager
+def atomic_directory(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Yield an empty directory that becomes `path` when the block ends; on an error `path` stays as it was.
+
+    Args:
+        path: the directory to write; its parent is created.
+        replace: replace a directory that is already there. Without it an existing non-empty one is an error.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Next to the target, because only a rename on the same disk is atomic.
+    workspace = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    fresh, old = workspace / "fresh", workspace / "old"
+    fresh.mkdir()
+    try:
+        yield fresh
+        if path.exists() and replace:
+            path.rename(old)
+        try:
+            fresh.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+def disk_error(error: OSError, path: Path, advice: str = "free some space and run the command again") -> KosbertError:
+    """Return the error to raise when `path` could not be written: one sentence with the fix."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return KosbertError(f"the disk is full, {path} could not be written: {advice}")
+    return KosbertError(f"{path} could not be written ({error.strerror or error}): {advice}")
+
+
+@contextmanager
+def try_lock(path: Path, busy: str) -> Iterator[None]:
+    """Hold a lock file for the block; raise `UsageError(busy)` if another process holds it.
+
+    The operating system releases the lock when its process ends, however it ends.
+    """
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(busy) from None
+    with _released_at_end(lock, path):
+        yield
+
+
+@contextmanager
+def wait_lock(path: Path, growing: Path, *, patience: float = 600.0) -> Iterator[None]:
+    """Hold a lock file for the block; wait for another process as long as its file `growing` grows.
+
+    Args:
+        path: the lock file.
+        growing: the file that the process with the lock writes.
+        patience: seconds without a new byte after which the other process is considered stuck.
+    """
+    lock = FileLock(path)
+    size, since = -1, time.monotonic()
+    while True:
+        try:
+            lock.acquire(timeout=0.05, poll_interval=0.05)
+            break
+        except Timeout:
+            pass
+        current = growing.stat().st_size if growing.exists() else 0
+        if current != size:
+            size, since = current, time.monotonic()
+        elif time.monotonic() - since > patience:
+            raise KosbertError(f"another process holds {path} and makes no progress: stop it, then try again")
+    with _released_at_end(lock, path):
+        yield
+
+
+@contextmanager
+def _released_at_end(lock: BaseFileLock, path: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        # Deleted before the release: a process that waits notices the deleted file and opens a new one.
+        with suppress(OSError):
+            path.unlink()
+        lock.release()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

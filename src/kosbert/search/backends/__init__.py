@@ -1,0 +1,1 @@
+"""Vector backends of an index, one per file."""

@@ -1,0 +1,49 @@
+"""The MTEB adapter against the real package, offline, with a task of our own."""
+
+import pytest
+
+from kosbert import data
+from kosbert.errors import UsageError
+from kosbert.evaluation.sts import score_pairs
+from kosbert.model.baselines import encoder
+
+mteb = pytest.importorskip("mteb", reason="MTEB is not installed: pip install 'kosbert[mteb]'")
+
+from kosbert.integrations.mteb import MtebEncoder, korean_tasks  # noqa: E402
+
+
+def test_a_tiny_task_gives_our_own_score() -> None:
+    from datasets import Dataset, DatasetDict
+    from mteb.mocks.mock_tasks.sts import MockSTSTask
+
+    pairs = data.load("sample-sts-dev")[:60]
+
+    class SampleSts(MockSTSTask):
+        min_score, max_score = 0, 5
+
+        def load_data(self, **_: object) -> None:
+            columns = {
+                "sentence1": [pair.sentence1 for pair in pairs],
+                "sentence2": [pair.sentence2 for pair in pairs],
+                "score": [pair.score for pair in pairs],
+            }
+            self.dataset = DatasetDict({"test": Dataset.from_dict(columns)})
+            self.data_loaded = True
+
+    model = encoder("random-words")
+    results = mteb.evaluate(MtebEncoder(model, "kosbert/words"), SampleSts(), cache=None, show_progress_bar=False)
+    scores = results.task_results[0].scores["test"][0]
+    ours = score_pairs(model, pairs)
+    assert scores["cosine_spearman"] == pytest.approx(ours["spearman"], abs=1e-5)
+    assert scores["cosine_pearson"] == pytest.approx(ours["pearson"], abs=1e-5)
+    assert results.model_name == "kosbert/words"
+
+
+def test_korean_tasks_are_known() -> None:
+    names = {task.metadata.name for task in korean_tasks()}
+    assert {"KLUE-STS", "KorSTS"} <= names
+
+
+def test_a_name_of_one_part_is_refused() -> None:
+    with pytest.raises(UsageError, match="organization/model"):
+        MtebEncoder(encoder("random"), "local")

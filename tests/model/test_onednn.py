@@ -1,0 +1,110 @@
+"""Linear layers through oneDNN: the same numbers as torch's own, and only where nothing else was asked for."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+from transformers.activations import ACT2FN
+
+from kosbert.model import load, onednn
+
+pytestmark = pytest.mark.skipif(not onednn.has_onednn(), reason="this torch has no oneDNN")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """The shapes that oneDNN was given, on any processor."""
+    found: list[torch.Size] = []
+
+    def counted(inputs, *others, **then):
+        found.append(inputs.shape)
+        return plain(inputs, *others, **then)
+
+    plain = onednn.onednn_linear
+    monkeypatch.setattr(onednn, "mkl_is_slow", lambda: True)
+    monkeypatch.setattr(onednn, "onednn_linear", counted)
+    return found
+
+
+@settings(deadline=None)
+@given(
+    shape=st.lists(st.integers(0, 9), min_size=0, max_size=2),
+    width=st.integers(1, 40),
+    out=st.integers(1, 40),
+    bias=st.booleans(),
+    transposed=st.booleans(),
+    gelu=st.booleans(),
+)
+def test_the_numbers_are_those_of_torch(shape, width, out, bias, transposed, gelu) -> None:
+    weight = torch.randn(width, out).T if transposed else torch.randn(out, width)
+    added = torch.randn(out) if bias else None
+    inputs = torch.randn(*shape, width)
+    with torch.inference_mode():
+        found = onednn.onednn_linear(inputs, weight, added, then="gelu" if gelu else "none")
+    expected = functional.linear(inputs, weight, added)
+    torch.testing.assert_close(found, functional.gelu(expected) if gelu else expected, rtol=1e-4, atol=1e-5)
+
+
+def vectors_of_both(encoder, sentences, monkeypatch) -> tuple[np.ndarray, np.ndarray]:
+    monkeypatch.setattr(onednn, "mkl_is_slow", lambda: True)
+    found = encoder.encode(sentences)
+    monkeypatch.setattr(onednn, "mkl_is_slow", lambda: False)
+    return found, encoder.encode(sentences)
+
+
+def test_an_encoder_gives_the_same_vectors(tiny_bert: Path, sentences: list[str], calls, monkeypatch) -> None:
+    found, plain = vectors_of_both(load(tiny_bert), sentences, monkeypatch)
+    assert calls
+    np.testing.assert_allclose(found, plain, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
+def test_gelu_is_applied_once_where_it_is_the_exact_one(tiny_bert: Path, sentences, activation, monkeypatch) -> None:
+    encoder = load(tiny_bert)
+    seen = []
+    for layer in encoder.sentence_transformer[0].model.encoder.layer:
+        layer.intermediate.intermediate_act_fn = ACT2FN[activation]
+        layer.output.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].min().item()))
+    layers = len(encoder.sentence_transformer[0].model.encoder.layer)
+    assert len(onednn._before_gelu(encoder.sentence_transformer)) == (layers if activation == "gelu" else 0)
+    found, plain = vectors_of_both(encoder, sentences, monkeypatch)
+    np.testing.assert_allclose(found, plain, atol=1e-5)
+    assert seen
+    assert min(seen) >= -0.2  # none of the three goes lower
+
+
+def test_who_looks_at_a_layer_sees_it_without_gelu(tiny_bert: Path, sentences, monkeypatch) -> None:
+    encoder = load(tiny_bert)
+    seen = []
+    dense = encoder.sentence_transformer[0].model.encoder.layer[0].intermediate.dense
+    dense.register_forward_hook(lambda *given: seen.append(given[-1].sum().item()))
+    found, plain = vectors_of_both(encoder, sentences[:1], monkeypatch)
+    np.testing.assert_allclose(found, plain, atol=1e-5)
+    assert seen[0] == pytest.approx(seen[1], abs=1e-3)
+
+
+def test_gradients_and_other_precisions_keep_to_torch(calls) -> None:
+    inputs, weight = torch.randn(3, 8), torch.randn(4, 8, requires_grad=True)
+    with onednn.fast_linear(torch.nn.Identity(), torch.device("cpu")):
+        functional.linear(inputs, weight).sum().backward()
+        with torch.inference_mode():
+            assert functional.linear(inputs.double(), weight.double()).dtype == torch.float64
+            with torch.autocast("cpu", torch.bfloat16):
+                assert functional.linear(inputs, weight).dtype == torch.bfloat16
+        assert not calls
+        with torch.no_grad():
+            functional.linear(inputs, weight)
+    assert weight.grad is not None
+    assert calls == [(3, 8)]
+
+
+def test_other_processors_and_devices_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "Intel(R) Xeon(R)"})
+    assert not onednn.mkl_is_slow.__wrapped__()
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "AMD EPYC 9654"})
+    assert onednn.mkl_is_slow.__wrapped__()
+    assert not isinstance(onednn.fast_linear(torch.nn.Identity(), torch.device("cuda")), onednn._OneDnn)

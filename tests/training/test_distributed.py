@@ -1,0 +1,107 @@
+"""Two real processes over gloo, started as torchrun starts them, train what one process trains."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import distributed
+
+from kosbert.training import Recipe, train
+
+LOSSES = {"multiple-negatives-ranking": "nli", "cosine-similarity": "sts", "softmax": "nli"}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory, files):
+    """A function that writes a recipe of two stages, without dropout, whose first has the given loss."""
+    folder = tmp_path_factory.mktemp("recipes")
+    backbone = {
+        "text": str(files / "text.txt"),
+        "layers": 1,
+        "hidden_size": 32,
+        "heads": 2,
+        "vocab_size": 200,
+        "dropout": 0,
+    }
+
+    def write(loss_fn):
+        document = {
+            "name": loss_fn,
+            "backbone": backbone,
+            "max_length": 32,
+            "train": {"batch_size": 8, "lr": 1e-3, "evals_per_epoch": 2, "warmup": 0.0, "precision": "float32"},
+            "dev": str(files / "dev.tsv"),
+            # All batches of a stage have an even number of rows, so that nothing is cut off for two processes.
+            "stages": [
+                {
+                    "name": "one",
+                    "data": str(files / f"{LOSSES[loss_fn]}.tsv"),
+                    "loss": loss_fn,
+                    "steps": 4,
+                },
+                {"name": "two", "data": str(files / "sts.tsv"), "loss": "cosine-similarity", "steps": 3},
+            ],
+        }
+        path = folder / f"{loss_fn}.yaml"
+        path.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
+        return path
+
+    return write
+
+
+@pytest.fixture
+def together(start, tmp_path):
+    """A function that calls `kosbert train` in two processes; returns exit codes and what they said."""
+
+    def run(*arguments):
+        store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        said = [tmp_path / f"said-{rank}" for rank in range(2)]
+        processes = [
+            start(
+                "one_of_two.py", RANK=rank, PORT=store.port, ARGUMENTS=list(map(str, arguments)), SAID=str(said[rank])
+            )
+            for rank in range(2)
+        ]
+        for process in processes:
+            process.join(100)
+        return [process.exitcode for process in processes], [file.read_text("utf-8") for file in said]
+
+    return run
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_two_processes_train_what_one_trains(recipe, together, loss_fn, tmp_path):
+    codes, said = together(recipe(loss_fn), "--out", tmp_path / "two", "--checkpoint-every", "0")
+    assert codes == [0, 0], said
+    assert "━" in said[0]
+    assert "━" not in said[1]  # only the first speaks
+    train(Recipe.load(recipe(loss_fn)), tmp_path / "one")
+    first, second = (load_file(tmp_path / each / "model" / "model.safetensors") for each in ("one", "two"))
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(second[name], first[name], atol=1e-5, rtol=0)
+    curves = [json.loads((tmp_path / each / "curves.json").read_text("utf-8")) for each in ("one", "two")]
+    for stage in ("one", "two"):
+        for one, two in zip(*(curve[stage] for curve in curves), strict=True):
+            assert two == pytest.approx(one, abs=1e-4)  # the loss is that of the whole batch as well
+    assert sorted(each.name for each in (tmp_path / "two").iterdir()) == ["curves.json", "model", "recipe.json"]
+
+
+def test_both_stop_at_a_mistake(recipe, together, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").write_text("mine", encoding="utf-8")
+    codes, said = together(recipe("cosine-similarity"), "--out", tmp_path / "taken")
+    assert codes == [2, 1]
+    assert said[0].strip().endswith("is not empty and holds no run: choose another --out")
+    assert said[1].strip() == "kosbert: the first process of this run has stopped: see what it said"
+
+
+def test_a_time_budget_ends_both_at_the_same_step(recipe, together, tmp_path):
+    """Each has a clock of its own; were they to act on it, one would wait for the other for ever."""
+    codes, said = together(recipe("cosine-similarity"), "--out", tmp_path / "run", "--time-budget", "1",
+                           "--set", "stages.0.steps=100000")  # fmt: skip
+    assert codes == [0, 0], said
+    curve = json.loads((tmp_path / "run" / "curves.json").read_text("utf-8"))["one"]
+    assert 1 < curve[-1]["step"] < 100000
+    assert (tmp_path / "run" / "model" / "modules.json").is_file()
