@@ -177,7 +177,9 @@ class Index:
         self._lexical = None
         return len(keys)
 
-    def search(self, query: str, k: int = 10, *, where: str = "", hybrid: bool = False) -> list[Hit]:
+    def search(
+        self, query: str, k: int = 10, *, where: str = "", hybrid: bool = False, vector: Any = None
+    ) -> list[Hit]:
         """The k sentences nearest to a query in meaning, nearest first.
 
         Args:
@@ -185,11 +187,12 @@ class Index:
             k: how many, at most.
             where: a filter on metadata such as "source=news,year>=2020".
             hybrid: also count common words (BM25); the two orders are fused by reciprocal ranks.
+            vector: the query's vector, (dim,), if it was encoded before.
         """
         self._check_query(k)
         if hybrid and not self.words:
             raise UsageError("this index keeps no words: build it with --hybrid (in Python, words='morphemes')")
-        vector = unit_vectors(self.encoder, [query])
+        vector = unit_vectors(self.encoder, [query]) if vector is None else unit(checked([vector], 1, self.model.dim))
         allowed = self._documents.keys_where(where) if where else None
         if allowed is not None and not len(allowed):
             return []
