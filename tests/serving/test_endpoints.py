@@ -152,9 +152,7 @@ def test_health_ready_metrics(client) -> None:
     assert re.search(r"kosbert_tokens_total [1-9]", text)
     assert "kosbert_batch_texts_bucket" in text
     client.get("/nothing/at/all")
-    assert (
-        'path="/nothing/at/all"' not in client.get("/metrics").text
-    )  # labels are bounded
+    assert 'path="/nothing/at/all"' not in client.get("/metrics").text  # labels are bounded
 
 
 def test_docs_load_nothing_from_other_servers(client) -> None:
