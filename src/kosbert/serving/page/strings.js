@@ -86,7 +86,7 @@ const STRINGS = {
   column: ["문장 열", "Sentence column"],
   columnNumber: ["{number}번째 열", "Column {number}"],
   header: ["첫 행은 머리글", "First row is a header"],
-  truncate: ["너무 긴 문장은 뒷부분을 자르기", "Truncate sentences that are too long"],
+  truncate: ["너무 긴 문장은 뒷부분 자르기", "Truncate sentences that are too long"],
   preview: ["미리 보기", "Preview"],
   fileStart: ["임베딩 생성", "Create embeddings"],
   cancel: ["취소", "Cancel"],
