@@ -84,7 +84,7 @@ class DynamicBatcher:
             self._metrics.queue_tokens.set(self._queue.tokens)
 
     def _should_start(self) -> bool:
-        """Return whether the model should stop waiting: as many requests as last time are here, or a batch is full."""
+        """Return whether the model should stop waiting: as many requests as last time wait, or a batch is full."""
         if not self._queue:
             return False
         return (
