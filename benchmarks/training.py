@@ -31,8 +31,9 @@ from transformers.utils import logging as transformers_logging
 from kosbert.losses import build as build_objective
 from kosbert.model import pack, unpack
 from kosbert.model.tokenized_corpus import TokenizedCorpus
-from kosbert.training.loop import Hooks, Progress, TrainDataset, batches_of, optimizer_for, run_stage
-from kosbert.training.recipe import Settings
+from kosbert.training.datasets import TrainDataset
+from kosbert.training.loop import Callbacks, TrainerState, make_optimizer, make_sampler, run_stage
+from kosbert.training.recipe import TrainingArguments
 
 PAIRS = 16
 ROWS = 512
@@ -75,21 +76,24 @@ def ours(
     labels: np.ndarray,
     steps: int,
     seed: int,
-    buckets: bool = False,
+    group_by_length: bool = False,
     precision: str = "float32",
 ) -> float:
     """Seconds a step of our loop."""
     pack(model)
     texts = columns[0] + columns[1]
     numbers = (np.arange(ROWS), ROWS + np.arange(ROWS))
-    lesson = TrainDataset(
+    dataset = TrainDataset(
         TokenizedCorpus(model, texts), numbers, labels, build_objective("cosine-similarity", model), PAIRS, 1.0
     )
-    settings = Settings(lr=1e-6, batch_size=PAIRS, group_by_length=buckets, precision=precision, evaluate=0)
+    arguments = TrainingArguments(
+        lr=1e-6, batch_size=PAIRS, group_by_length=group_by_length, precision=precision, evals_per_epoch=0
+    )
     ends: list[float] = []
-    hooks = Hooks(report=lambda *_: ends.append(time.perf_counter()))
-    plan = batches_of([lesson], settings, seed, steps=steps)
-    run_stage(model, [lesson], plan, settings, Progress(), optimizer_for([lesson.loss], settings), hooks, seed=seed)
+    callbacks = Callbacks(on_step_end=lambda *_: ends.append(time.perf_counter()))
+    sampler = make_sampler([dataset], arguments, seed, steps=steps)
+    optimizer = make_optimizer([dataset.loss], arguments)
+    run_stage(model, [dataset], sampler, arguments, TrainerState(), optimizer, callbacks, seed=seed)
     return (ends[-1] - ends[0]) / (steps - 1)
 
 

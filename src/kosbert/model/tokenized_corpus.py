@@ -5,6 +5,8 @@ kept in one array, and a batch is cut from it in the layout that the model wants
 """
 
 from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,9 @@ class TokenizedCorpus:
         self.lengths: NDArray[np.int64] = np.concatenate([lengths for lengths, _ in blocks])
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._ids = np.concatenate([ids for _, ids in blocks])
+        # One id per sentence, equal for equal tokens: losses use them to detect duplicates.
+        hashes = (hash_tokens(self._ids[start:stop]) for start, stop in pairwise(self._starts.tolist()))
+        self.sentence_ids: NDArray[np.int64] = np.fromiter(hashes, np.int64, len(self.lengths))
         self._keys = set(model.preprocess(["가"]))
 
     def _tokenized(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -85,3 +90,8 @@ class TokenizedCorpus:
             "modality": "text",
         }
         return {key: everything[key] for key in self._keys}
+
+
+def hash_tokens(ids: NDArray[np.int32]) -> int:
+    """Return a 64-bit hash of a sentence's token ids, the same in every process."""
+    return int.from_bytes(blake2b(ids.tobytes(), digest_size=8).digest(), "little", signed=True)

@@ -1,8 +1,6 @@
 """How long a plan will take, before it is begun: from stages that were trained before, or from a few timed steps."""
 
 import tempfile
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,10 +21,6 @@ class Expected:
     steps: int
     seconds: float
     known_from: str
-
-
-class _EnoughError(Exception):
-    pass
 
 
 def estimates(plan: Plan, store: Store, data_dir: Path | None = None, jobs: int = 1) -> list[Expected]:
@@ -54,29 +48,16 @@ def estimates(plan: Plan, store: Store, data_dir: Path | None = None, jobs: int 
 
 def _timed(stage: PlannedStage, plan: Plan, data_dir: Path | None) -> tuple[int, float, str]:
     """Begin the stage in a folder that is thrown away; every stage is timed on the backbone, which has its shape."""
-    from kosbert.training import train
-
-    moments: list[float] = []
-    totals: list[int] = []
-
-    def stop(_: object, progress: object, total: int, point: dict[str, float]) -> None:
-        moments.append(time.monotonic())
-        totals.append(total)
-        if len(moments) == _STEPS:
-            raise _EnoughError
+    from kosbert.training.trainer import time_steps
 
     first = next(run.stages[0] for run in plan.runs if stage in run.stages)
     same = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
     with tempfile.TemporaryDirectory() as folder:
         recipe = as_trained(replace(stage, start="", recipe=same), Store(Path(folder)))
-        started = time.monotonic()
-        with suppress(_EnoughError):
-            train(recipe, Path(folder) / "timed", data_dir=data_dir, report=stop)
-    steps = max(1, len(moments) - 1)
-    a_step = (moments[-1] - moments[0]) / steps if len(moments) > 1 else 0.0
-    settings = recipe.settings(recipe.stages[0])
-    epochs = recipe.stages[0].epochs or 1.0
+        timing = time_steps(recipe, data_dir=data_dir, steps=_STEPS)
+    arguments = recipe.training_arguments(recipe.stages[0])
+    evaluations = round(arguments.evals_per_epoch * (recipe.stages[0].epochs or 1.0))
     # What comes before the first step is loading and one dev score; each further dev score costs at most as much.
-    before = moments[0] - started - a_step
-    seconds = before + totals[0] * a_step + 0.5 * before * max(0, round(settings.evals_per_epoch * epochs))
-    return totals[0], seconds, f"{steps} timed steps"
+    seconds = timing.setup_seconds + timing.total_steps * timing.seconds_per_step
+    seconds += 0.5 * timing.setup_seconds * max(0, evaluations)
+    return timing.total_steps, seconds, f"{min(_STEPS, timing.total_steps) - 1} timed steps"

@@ -19,6 +19,7 @@ from typing import Any
 
 from kosbert.data.lock import hold
 from kosbert.errors import KosbertError
+from kosbert.progress import ProgressEvent
 from kosbert.study.plan import Plan, PlannedStage, Run
 from kosbert.study.provenance import lineage
 from kosbert.study.store import Store, read_json, stored_run, whole_folder, write_json
@@ -47,22 +48,22 @@ def train_stage(
 ) -> None:
     """Train a stage into the store, or go on with it, or do nothing if it is there."""
     from kosbert.training import train
-    from kosbert.training.run_dir import finished
+    from kosbert.training.trainer import finished_run
 
     out, recipe = store.stage(stage.key), as_trained(stage, store)
-    seen: dict[str, float] = {}
-    if not finished(out):
+    cost: dict[str, float | None] = {"seconds": None, "steps": None}
+    if not finished_run(out):
         if (out / "recipe.json").is_file() and read_json(out / "recipe.json") != recipe.model_dump(mode="json"):
             shutil.rmtree(out)  # the store was moved while this stage was half done: its backbone has another path
 
-        def tell(_: Any, progress: Any, total: int, point: dict[str, float]) -> None:
-            seen.update(seconds=progress.seconds, steps=progress.step)
+        def tell(event: ProgressEvent) -> None:
             if report:
-                report(stage.label, progress.step, total)
+                report(stage.label, event.done, event.total or 0)
 
-        train(recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, report=tell)
+        result = train(recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, on_progress=tell)
+        for name, seconds in result.seconds.items():
+            cost = {"seconds": seconds, "steps": result.curves[name][-1]["step"]}
     if not (out / "stage.json").is_file():
-        cost = {"seconds": seen.get("seconds"), "steps": seen.get("steps")}
         write_json(
             out / "stage.json",
             {"label": stage.label, "kind": stage.kind, "data": stage.data, "cost": cost, "lineage": lineage()},
