@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.data.lock import alone
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Store:
         fitting = [each for each in known if name == each or each.startswith(f"{name}-")]
         exact = [each for each in fitting if each == name]
         if len(exact or fitting) != 1:
-            hint = nearest(name, fitting or known) if known else "run one first: kosbert study order"
+            hint = did_you_mean(name, fitting or known) if known else "run one first: kosbert study order"
             raise UsageError(f"there is no study {name!r} in {self.root}: {hint}")
         return self.root / (exact or fitting)[0]
 
