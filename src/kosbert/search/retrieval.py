@@ -9,7 +9,7 @@ import numpy as np
 
 from kosbert import data
 from kosbert.data.records import LabeledPair, LabeledSentence
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.search.encoding import load_encoder, unit_vectors
 from kosbert.search.fusion import fuse
 from kosbert.search.index import Index
@@ -85,7 +85,7 @@ def on_set(
     premise the sentences that it entails, among all hypotheses, those that contradict it included.
     """
     if name not in SETS:
-        raise UsageError(f"there is no retrieval set {name!r}: {nearest(name, SETS)}")
+        raise UsageError(f"there is no retrieval set {name!r}: {did_you_mean(name, SETS)}")
     encoder = load_encoder(model, folder)
     if name == "parakqc":
         sentences = [row for row in data.load(name, folder=folder) if isinstance(row, LabeledSentence)]
