@@ -30,14 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
+from kosbert.model.topk import nearest_rows
 from kosbert.search.backends.binary import BinaryStore
 from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
 from kosbert.search.encoding import load_encoder, unit_vectors
 from kosbert.search.mining import most_similar
-from kosbert.search.topk import nearest_rows
 
 if TYPE_CHECKING:
-    from kosbert.search.retrieval import RetrievalScores
+    from kosbert.evaluation.retrieval import RetrievalScores
 
 WIDTHS = (16, 32, 64, 128, 256)
 Vectors = NDArray[np.float32]
@@ -222,23 +222,23 @@ def child(step: str, folder: Path, count: int, queries: int) -> None:
 
 
 def retrieval(encoder: object) -> None:
-    from kosbert.search.retrieval import entailments, paraphrases
+    from kosbert.evaluation.retrieval import evaluate_retrieval, load_task
+    from kosbert.search.index_evaluation import rank_hybrid
 
-    rows = [row for row in data.load("parakqc") if isinstance(row, data.LabeledSentence)]
-    print(f"\n## The other nine paraphrases among {len(rows):,} sentences of ParaKQC\n")
-    _orders(paraphrases(encoder, rows, hybrid=True))  # type: ignore[arg-type]
-    for split in ("klue-nli-dev", "kornli-test"):
-        pairs = [row for row in data.load(split) if isinstance(row, data.LabeledPair)]
+    task = load_task("parakqc")
+    print(f"\n## The other nine paraphrases among {len(task.corpus):,} sentences of ParaKQC\n")
+    _print_scores(evaluate_retrieval(encoder, task, ranker=rank_hybrid))  # type: ignore[arg-type]
+    for name, split in (("klue-nli", "klue-nli-dev"), ("kornli", "kornli-test")):
         print(f"\n## What each premise of {split} entails, among all hypotheses\n")
-        _orders(entailments(encoder, pairs, hybrid=True))  # type: ignore[arg-type]
+        _print_scores(evaluate_retrieval(encoder, load_task(name), ranker=rank_hybrid))  # type: ignore[arg-type]
 
 
-def _orders(found: "dict[str, RetrievalScores]") -> None:
-    for number, (name, scores) in enumerate(found.items()):
+def _print_scores(results: "dict[str, RetrievalScores]") -> None:
+    for number, (method, scores) in enumerate(results.items()):
         if not number:
-            print(f"| by ({scores.queries:,} queries) | {' | '.join(scores.measures)} |")
-            print(f"|---{'|---' * len(scores.measures)}|")
-        print(f"| {name} | {' | '.join(f'{value:.4f}' for value in scores.measures.values())} |")
+            print(f"| method ({scores.queries:,} queries) | {' | '.join(scores.metrics)} |")
+            print(f"|---{'|---' * len(scores.metrics)}|")
+        print(f"| {method} | {' | '.join(f'{value:.4f}' for value in scores.metrics.values())} |")
 
 
 def main() -> None:
