@@ -8,7 +8,7 @@ Parts (--part; default: all):
     ann       recall@10 and latency of HNSW at several search widths (ef), against faiss (pip install faiss-cpu) and
               exact search; the indexes alternate query by query in one process
     million   --million vectors in int8: build and query, each in its own process, with peak memory
-    retrieval semantic, lexical and hybrid: find the other nine paraphrases among 10,000 sentences of ParaKQC, and the
+    retrieval dense, BM25 and hybrid: find the other nine paraphrases among 10,000 sentences of ParaKQC, and the
               hypotheses that each premise of KLUE-NLI dev and XNLI-ko test entails
 
 Sentences are encoded once. `million` repeats their vectors with Gaussian noise of norm 0.1, because encoding a million
@@ -30,14 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
+from kosbert.model.topk import nearest_rows
 from kosbert.search.backends.binary import BinaryStore
 from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
 from kosbert.search.encoding import load_encoder, unit_vectors
 from kosbert.search.mining import most_similar
-from kosbert.search.topk import nearest_rows
 
 if TYPE_CHECKING:
-    from kosbert.search.retrieval import RetrievalScores
+    from kosbert.evaluation.retrieval import RetrievalScores
 
 EF_SEARCH = (16, 32, 64, 128, 256)
 Vectors = NDArray[np.float32]
@@ -223,23 +223,23 @@ def child(step: str, directory: Path, count: int, queries: int) -> None:
 
 
 def retrieval(encoder: object) -> None:
-    from kosbert.search.retrieval import entailments, paraphrases
+    from kosbert.evaluation.retrieval import evaluate_retrieval, load_task
+    from kosbert.search.index_evaluation import rank_hybrid
 
-    rows = [row for row in data.load("parakqc") if isinstance(row, data.LabeledSentence)]
-    print(f"\n## ParaKQC: find the other nine paraphrases among {len(rows):,} sentences\n")
-    _print_scores(paraphrases(encoder, rows, hybrid=True))  # type: ignore[arg-type]
-    for split in ("klue-nli-dev", "kornli-test"):
-        pairs = [row for row in data.load(split) if isinstance(row, data.LabeledPair)]
+    task = load_task("parakqc")
+    print(f"\n## ParaKQC: find the other nine paraphrases among {len(task.corpus):,} sentences\n")
+    _print_scores(evaluate_retrieval(encoder, task, ranker=rank_hybrid))  # type: ignore[arg-type]
+    for name, split in (("klue-nli", "klue-nli-dev"), ("kornli", "kornli-test")):
         print(f"\n## {split}: find the entailed hypotheses of each premise among all hypotheses\n")
-        _print_scores(entailments(encoder, pairs, hybrid=True))  # type: ignore[arg-type]
+        _print_scores(evaluate_retrieval(encoder, load_task(name), ranker=rank_hybrid))  # type: ignore[arg-type]
 
 
-def _print_scores(rankings: "dict[str, RetrievalScores]") -> None:
-    for number, (name, scores) in enumerate(rankings.items()):
+def _print_scores(results: "dict[str, RetrievalScores]") -> None:
+    for number, (method, scores) in enumerate(results.items()):
         if not number:
-            print(f"| ranking ({scores.queries:,} queries) | {' | '.join(scores.measures)} |")
-            print(f"|---{'|---' * len(scores.measures)}|")
-        print(f"| {name} | {' | '.join(f'{value:.4f}' for value in scores.measures.values())} |")
+            print(f"| method ({scores.queries:,} queries) | {' | '.join(scores.metrics)} |")
+            print(f"|---{'|---' * len(scores.metrics)}|")
+        print(f"| {method} | {' | '.join(f'{value:.4f}' for value in scores.metrics.values())} |")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from kosbert import data
 from kosbert.data.readers import lines
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.encoder import SupportsEncode
 from kosbert.model.onnx_text_encoder import OnnxTextEncoder, model_path
 from kosbert.text import clean
@@ -193,7 +193,7 @@ def encoder(name: str, *, folder: Path | None = None) -> SupportsEncode:
                 raise UsageError(f"{name} alone is no encoder: give {wanted}")
             return StaticWords(Path(rest).expanduser()) if kind == "static" else _model(rest, pooling=kind)
     if colon and len(kind) > 1 and not name.endswith(".bin") and not Path(name).exists():  # one letter: a Windows drive
-        raise UsageError(f"{name} begins with no kind of encoder that we know: {nearest(kind, KINDS)}")
+        raise UsageError(f"{name} begins with no kind of encoder that we know: {did_you_mean(kind, KINDS)}")
     return _model(name)
 
 

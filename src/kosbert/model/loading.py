@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 from typing import Any, Literal
 
 from kosbert.data.locate import cache_dir
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.builtin import BUILTIN, BUILTIN_MODELS, builtin_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.onnx_text_encoder import model_path
@@ -44,7 +44,7 @@ def load(
             unless a pooling or a GPU is asked for.
     """
     if backend not in ("auto", "onnx", "torch"):
-        raise UsageError(f"unknown backend {backend!r}; {nearest(backend, ('auto', 'onnx', 'torch'))}")
+        raise UsageError(f"unknown backend {backend!r}; {did_you_mean(backend, ('auto', 'onnx', 'torch'))}")
     if backend != "torch":
         directory = find_model(str(name))
         exported = (directory / GRAPH).is_file()

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 METRICS = ("cosine", "dot", "euclidean", "manhattan")
 """Euclidean and Manhattan are distances with a minus sign, as in sentence-transformers."""
@@ -14,7 +14,7 @@ METRICS = ("cosine", "dot", "euclidean", "manhattan")
 def similarity_matrix(left: Any, right: Any, metric: str = "cosine") -> NDArray[np.float32]:
     """Similarity of each row of `left`, (n, dim), to each row of `right`, (m, dim): (n, m)."""
     if metric not in METRICS:
-        raise UsageError(f"unknown metric {metric!r}; {nearest(metric, METRICS)}")
+        raise UsageError(f"unknown metric {metric!r}; {did_you_mean(metric, METRICS)}")
     first, second = _rows(left), _rows(right)
     if first.shape[1] != second.shape[1]:
         raise UsageError(

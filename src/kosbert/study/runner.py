@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from kosbert.data.lock import hold
 from kosbert.errors import KosbertError
+from kosbert.files import wait_lock
 from kosbert.study.plan import Plan, PlannedStage, Run
 from kosbert.study.provenance import lineage
 from kosbert.study.store import Store, read_json, stored_run, whole_folder, write_json
@@ -87,7 +87,7 @@ def _with_dropout(name: str, dropout: float, store: Store) -> Path:
     source = find_model(name)
     target = store.root / "backbones" / f"{source.name}-{checksum_of(source)[:12]}-dropout-{dropout:g}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with hold(target.with_name(f".{target.name}.lock"), target):  # several processes begin with the same one
+    with wait_lock(target.with_name(f".{target.name}.lock"), target):  # several processes begin with the same one
         if not target.is_dir():
             with whole_folder(target) as folder:
                 shutil.copytree(source, folder, dirs_exist_ok=True)
