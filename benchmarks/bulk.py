@@ -39,7 +39,7 @@ def overhead(rows: int, rounds: int, folder: Path) -> None:
         for way in ("bare", "bulk") if number % 2 else ("bulk", "bare"):
             started, before = time.perf_counter(), time.process_time()
             if way == "bare":
-                model.encode(texts, normalize=True)
+                model.encode(texts, normalize_embeddings=True)
             else:
                 encode_file(file, folder / f"out-{number}", model=model)
             seconds[way], computed[way] = time.perf_counter() - started, time.process_time() - before
@@ -72,7 +72,7 @@ _WAYS = {
     "builtin (ONNX, int8)": "import kosbert; model = kosbert.load()",
     "builtin (torch, float32)": "import kosbert; model = kosbert.load('builtin', backend='torch')",
     "builtin in sentence-transformers": (
-        "from kosbert.model.builtin import builtin_directory; from sentence_transformers import SentenceTransformer; "
+        "from kosbert.model.directory import builtin_directory; from sentence_transformers import SentenceTransformer; "
         "model = SentenceTransformer(str(builtin_directory()), device='cpu')"
     ),
 }

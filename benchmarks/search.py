@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
+from kosbert.model import load_any
 from kosbert.search.backends.binary import BinaryStore
 from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.mining import most_similar
 from kosbert.search.topk import nearest_rows
 
@@ -255,7 +256,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     wanted = parser.parse_args()
-    encoder = load_encoder(wanted.model)
+    encoder = load_any(wanted.model)
     threads = os.environ.get("OMP_NUM_THREADS", "unset")
     print(f"model {wanted.model}, {os.cpu_count()} processors, OMP_NUM_THREADS={threads}")
     texts = sentences(max(wanted.rows + wanted.queries, wanted.pairs))

@@ -195,7 +195,7 @@ def overhead(ours: tuple[str, int, int], encoder: kosbert.Encoder, texts: list[s
             first = time.perf_counter()
             await exchange(reader, writer, sent, slow=False)
             second = time.perf_counter()
-            encoder.encode([text], normalize=True)
+            encoder.encode([text], normalize_embeddings=True)
             times.append((second - first, time.perf_counter() - second))
         writer.close()
         return np.array(times[len(times) // 10 :]) * 1_000
@@ -214,7 +214,7 @@ def many(ours: tuple[str, int, int], encoder: kosbert.Encoder, texts: list[str],
     # Some are long: several sentences behind each other.
     longer = [" ".join(generator.choice(texts, 6)) for _ in range(len(texts) // 10)]
     pool = [*texts, *longer]
-    alone = {text: encoder.encode(text, normalize=True) for text in pool}
+    alone = {text: encoder.encode(text, normalize_embeddings=True) for text in pool}
     chosen = [[pool[place] for place in generator.integers(0, len(pool), 1 + number % 8)] for number in range(count)]
     found = asyncio.run(ask(*ours[:2], [request(some) for some in chosen], 32, slow_every=20))
     wrong, worst = 0, 0.0
@@ -297,7 +297,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         ours = stack.enter_context(server(*command))
         if "speed" in wanted.part:
-            plain_model = wanted.plain or str(kosbert.model.loading.find_model(wanted.model))
+            plain_model = wanted.plain or str(kosbert.model.directory.find_model(wanted.model))
             with server(__file__, "--child", plain_model) as plain:
                 speed(ours, plain, texts, wanted.rounds)
         if "overhead" in wanted.part:

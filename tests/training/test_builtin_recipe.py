@@ -113,7 +113,7 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
         made.path, tmp_path / "shipped", form="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
     )
     assert len(verify(shipped.path)) == 3
-    assert kosbert.load(shipped.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(shipped.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)
     assert kosbert.load(shipped.path).card["soup"]["ingredients"] == made.ingredients
 
 
@@ -144,7 +144,7 @@ def test_a_second_teacher_learns_labels_and_teaches(tiny_bert, tmp_path, monkeyp
     )
     overlays = [RECIPES / "7-korsts.yaml", RECIPES / "10-again.yaml", sts]
     again = train(Recipe.load(RECIPES / "6-sts.yaml", overlays, [f"backbone={taught.path}"]), tmp_path / "again")
-    assert kosbert.load(again.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(again.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)
 
 
 def test_nothing_that_is_reported_on_is_learned_from():

@@ -10,7 +10,8 @@ import numpy as np
 from kosbert import data
 from kosbert.data.records import LabeledPair, LabeledSentence
 from kosbert.errors import UsageError, nearest
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.model import load_any
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.fusion import fuse
 from kosbert.search.index import Index
 from kosbert.search.lexical import Lexical, analyze, best_analyzer
@@ -86,7 +87,7 @@ def on_set(
     """
     if name not in SETS:
         raise UsageError(f"there is no retrieval set {name!r}: {nearest(name, SETS)}")
-    encoder = load_encoder(model, folder)
+    encoder = load_any(model, data_dir=folder)
     if name == "parakqc":
         sentences = [row for row in data.load(name, folder=folder) if isinstance(row, LabeledSentence)]
         return paraphrases(encoder, sentences, hybrid=hybrid, k=k, progress=progress)
