@@ -39,7 +39,7 @@ def overhead(rows: int, rounds: int, directory: Path) -> None:
         for method in ("encode", "bulk") if round_number % 2 else ("bulk", "encode"):
             start, cpu_start = time.perf_counter(), time.process_time()
             if method == "encode":
-                model.encode(texts, normalize=True)
+                model.encode(texts, normalize_embeddings=True)
             else:
                 encode_file(path, directory / f"out-{round_number}", model=model)
             seconds[method], cpu_seconds[method] = time.perf_counter() - start, time.process_time() - cpu_start

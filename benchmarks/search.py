@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert import data
+from kosbert.model import load_any
 from kosbert.model.topk import nearest_rows
 from kosbert.search.backends.binary import BinaryStore
 from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.mining import most_similar
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    encoder = load_encoder(options.model)
+    encoder = load_any(options.model)
     threads = os.environ.get("OMP_NUM_THREADS", "unset")
     print(f"model {options.model}, {os.cpu_count()} processors, OMP_NUM_THREADS={threads}")
     texts = sentences(max(options.rows + options.queries, options.pairs))

@@ -194,7 +194,7 @@ def overhead(ours: tuple[str, int, int], encoder: kosbert.Encoder, texts: list[s
             start = time.perf_counter()
             await exchange(reader, writer, message, slow=False)
             served_at = time.perf_counter()
-            encoder.encode([text], normalize=True)
+            encoder.encode([text], normalize_embeddings=True)
             times.append((served_at - start, time.perf_counter() - served_at))
         writer.close()
         return np.array(times[len(times) // 10 :]) * 1_000
@@ -213,7 +213,7 @@ def many(ours: tuple[str, int, int], encoder: kosbert.Encoder, texts: list[str],
     # Some texts are long: six sentences joined.
     long_texts = [" ".join(generator.choice(texts, 6)) for _ in range(len(texts) // 10)]
     pool = [*texts, *long_texts]
-    reference = {text: encoder.encode(text, normalize=True) for text in pool}
+    reference = {text: encoder.encode(text, normalize_embeddings=True) for text in pool}
     inputs = [[pool[row] for row in generator.integers(0, len(pool), 1 + number % 8)] for number in range(count)]
     result = asyncio.run(send(*ours[:2], [request(batch) for batch in inputs], 32, slow_every=20))
     wrong, max_difference = 0, 0.0
@@ -298,7 +298,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         ours = stack.enter_context(server(*command))
         if "speed" in options.part:
-            plain_model = options.plain or str(kosbert.model.loading.find_model(options.model))
+            plain_model = options.plain or str(kosbert.model.directory.find_model(options.model))
             with server(__file__, "--child", plain_model) as plain:
                 speed(ours, plain, texts, options.rounds)
         if "overhead" in options.part:

@@ -53,7 +53,9 @@ def test_options_and_wrappers(model):
 
 
 def test_mistakes(model):
-    with pytest.raises(UsageError, match=r"no loss 'multiple-negative-ranking'; did you mean multiple-negatives-ranking"):
+    with pytest.raises(
+        UsageError, match=r"no loss 'multiple-negative-ranking'; did you mean multiple-negatives-ranking"
+    ):
         build("multiple-negative-ranking", model)
     with pytest.raises(UsageError, match=r"no option 'temprature'; did you mean temperature"):
         build("multiple-negatives-ranking", model, temprature=0.1)

@@ -90,7 +90,9 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     changes = [f"backbone={distilled.path}"]
     nearer = train(Recipe.load(RECIPES / "2-distill-captions.yaml", [near], changes), tmp_path / "near", time_budget=20)
     changes = [f"backbone={nearer.path}"]
-    edited = train(Recipe.load(RECIPES / "3-distill-augmented.yaml", [mixed], changes), tmp_path / "edited", time_budget=20)
+    edited = train(
+        Recipe.load(RECIPES / "3-distill-augmented.yaml", [mixed], changes), tmp_path / "edited", time_budget=20
+    )
     changes = [f"backbone={edited.path}", "stages.0.steps=8"]
     longer = Recipe.load(RECIPES / "3-distill-augmented.yaml", [mixed, RECIPES / "4-base.yaml"], changes)
     base = train(longer, tmp_path / "base", time_budget=20)
@@ -113,7 +115,7 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
         made.path, tmp_path / "shipped", form="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
     )
     assert len(verify(shipped.path)) == 3
-    assert kosbert.load(shipped.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(shipped.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)
     assert kosbert.load(shipped.path).card["soup"]["ingredients"] == made.ingredients
 
 
@@ -122,7 +124,9 @@ def test_a_second_teacher_learns_labels_and_teaches(tiny_bert, tmp_path, monkeyp
     labels, lessons, sts = (tmp_path / f"{name}.yaml" for name in ("labels", "lessons", "sts"))
     for path, text in ((labels, TEACHER), (lessons, TAUGHT), (sts, STS)):
         path.write_text(text, encoding="utf-8")
-    tuned = train(Recipe.load(RECIPES / "8-teacher-sts.yaml", [labels], [f"backbone={tiny_bert}"]), tmp_path / "teacher")
+    tuned = train(
+        Recipe.load(RECIPES / "8-teacher-sts.yaml", [labels], [f"backbone={tiny_bert}"]), tmp_path / "teacher"
+    )
     assert set(tuned.curves) == {"sts"}
     plain = load_torch(tiny_bert, max_length=32).save(tmp_path / "plain")
     pairs = {"sample-sts-dev": data.load("sample-sts-dev")}
@@ -140,11 +144,12 @@ def test_a_second_teacher_learns_labels_and_teaches(tiny_bert, tmp_path, monkeyp
     assert readers == {str(mixed.path), str(tiny_bert)}
     changes += [f"backbone={taught.path}", "stages.0.options.matryoshka=[32, 16]"]
     taught = train(
-        Recipe.load(RECIPES / "9-distill-two-teachers.yaml", [RECIPES / "11-matryoshka.yaml", lessons], changes), tmp_path / "short"
+        Recipe.load(RECIPES / "9-distill-two-teachers.yaml", [RECIPES / "11-matryoshka.yaml", lessons], changes),
+        tmp_path / "short",
     )
     overlays = [RECIPES / "7-sts-korsts-only.yaml", RECIPES / "10-sts-second-pass.yaml", sts]
     again = train(Recipe.load(RECIPES / "6-sts.yaml", overlays, [f"backbone={taught.path}"]), tmp_path / "again")
-    assert kosbert.load(again.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(again.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)
 
 
 def test_nothing_that_is_reported_on_is_learned_from():

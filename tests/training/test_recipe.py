@@ -65,7 +65,9 @@ def test_simcse_has_the_documents_settings(name):
 
 def test_overlays_and_settings(base, tmp_path):
     overlay = tmp_path / "overlay.yaml"
-    overlay.write_text("train: {lr: 3e-5, group_by_length: true}\nstages: {options: {matryoshka: [8]}}\n", encoding="utf-8")
+    overlay.write_text(
+        "train: {lr: 3e-5, group_by_length: true}\nstages: {options: {matryoshka: [8]}}\n", encoding="utf-8"
+    )
     settings = ["train.batch_size=8", "stages.0.epochs=2", "seed=7", "dev=[klue-sts-dev, korsts-dev]", "data.sts=x.tsv"]
     settings += ["stages.0.train.lr=1e-2", "stages.0.data={rows: sts, options: {scale: 2e1, symmetric: false}}"]
     recipe = Recipe.load(base, [overlay], settings)
