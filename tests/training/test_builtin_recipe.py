@@ -122,7 +122,7 @@ def test_steps_1_to_7_and_export(overlay, tmp_path, monkeypatch):
         averaged.path, tmp_path / "exported", form="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
     )
     assert len(verify(exported.path)) == 3
-    assert kosbert.load(exported.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(exported.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)
     assert kosbert.load(exported.path).card["soup"]["ingredients"] == averaged.ingredients
 
 
@@ -153,7 +153,7 @@ def test_steps_8_to_11(overlay, tiny_bert, tmp_path, monkeypatch):
     second_pass = train(
         Recipe.load("builtin/6-sts", overlays, [f"backbone={matryoshka.path}"]), tmp_path / "second-pass"
     )
-    assert kosbert.load(second_pass.path).encode(["비가 많이 온다"], dim=16).shape == (1, 16)
+    assert kosbert.load(second_pass.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)
 
 
 def test_every_step_excludes_dev_and_test_sets():

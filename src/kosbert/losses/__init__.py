@@ -23,7 +23,7 @@ from typing import Any
 
 from torch import nn
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses.base import Loss, RowType, load_loss_state, loss_state
 from kosbert.losses.cosent import CoSENTLoss
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
@@ -67,11 +67,11 @@ def build(
         options: options of the loss.
     """
     if name not in LOSSES:
-        raise UsageError(f"there is no loss {name!r}: {nearest(name, LOSSES)}")
+        raise UsageError(f"there is no loss {name!r}: {did_you_mean(name, LOSSES)}")
     allowed = list(inspect.signature(LOSSES[name].__init__).parameters)[2:]  # without self and model
     for option in options:
         if option not in allowed:
-            raise UsageError(f"the loss {name} has no option {option!r}: {nearest(option, allowed)}")
+            raise UsageError(f"the loss {name} has no option {option!r}: {did_you_mean(option, allowed)}")
     if name == "distillation" and "teacher_dimension" not in options:
         raise UsageError("the loss distillation needs the option teacher_dimension: the dimension of the teacher")
     loss_fn = LOSSES[name](model, **options)

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from kosbert.data.readers import NLI_LABELS
 from kosbert.distributed import sync_module
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses.base import Loss, RowType, check_labels
 from kosbert.losses.features import Features
 from kosbert.losses.forward import unwrap
@@ -52,7 +52,7 @@ class SoftmaxLoss(Loss):
         super().__init__(model)
         name = concatenation.replace(" ", "").replace("−", "-").strip("()")
         if name not in CONCATENATIONS:
-            raise UsageError(f"there is no concatenation {concatenation!r}: {nearest(name, CONCATENATIONS)}")
+            raise UsageError(f"there is no concatenation {concatenation!r}: {did_you_mean(name, CONCATENATIONS)}")
         if len(set(labels)) < 2 or len(set(labels)) < len(labels):
             raise UsageError(f"the softmax loss needs two or more distinct classes but got {list(labels)}: name them")
         self.concatenation = name

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 _DIRECTORY = Path(__file__).parent
 
@@ -35,7 +35,7 @@ def find_recipe(name: str) -> Path:
     """Return the path of a recipe or an overlay by name."""
     paths = {recipe.name: recipe.path for recipe in shipped_recipes()}
     if name not in paths:
-        raise UsageError(f"there is no recipe {name!r}: {nearest(name, paths)}")
+        raise UsageError(f"there is no recipe {name!r}: {did_you_mean(name, paths)}")
     return paths[name]
 
 

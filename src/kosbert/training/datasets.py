@@ -18,7 +18,7 @@ from kosbert.data.leakage import without
 from kosbert.data.records import Record, ScoredPair, sentences_of
 from kosbert.data.registry import references
 from kosbert.distributed import on_rank_zero
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES, Loss, build
 from kosbert.losses.features import Features
 from kosbert.model.tokenized_corpus import TokenizedCorpus
@@ -92,7 +92,9 @@ class DataModule:
         roles, data_sets = self._recipe.data, set(references())
         for name in names:
             if name not in roles and name not in data_sets and not Path(name).suffix:
-                raise UsageError(f"there is no role, data set or file {name!r}: {nearest(name, [*roles, *data_sets])}")
+                raise UsageError(
+                    f"there is no role, data set or file {name!r}: {did_you_mean(name, [*roles, *data_sets])}"
+                )
 
     def sentences(self, names: Sequence[str]) -> list[str]:
         """Return every sentence of some data sets, roles or files."""

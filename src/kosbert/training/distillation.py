@@ -1,7 +1,7 @@
 """Teacher embeddings for distillation: computed once, cached on disk, memory-mapped; resumes after an interruption.
 
 A teacher is anything with `encode`: one of our encoders, any sentence-transformers model, or an ONNX file that takes
-strings. `PACKAGE:PATH` names a file or directory inside an installed package (see `model.onnx_text_encoder`).
+strings. `PACKAGE:PATH` names a file or directory inside an installed package (see `kosbert.model.load_any`).
 """
 
 import hashlib
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError
 from kosbert.files import cache_root, sha256_file, write_text
-from kosbert.model.onnx_text_encoder import OnnxTextEncoder, model_path
+from kosbert.model import load_any
+from kosbert.model.directory import package_path
 from kosbert.progress import ProgressCallback, ProgressEvent
 
 _MODEL_FILES = (".safetensors", ".onnx", ".json", ".txt", ".model")
@@ -28,16 +29,6 @@ class Teacher(Protocol):
 
     def encode(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         """Return one embedding per sentence, (sentences, dimension)."""
-
-
-def load_teacher(name: str) -> Teacher:
-    """A teacher by the name of a model, a directory, or the path of an ONNX file."""
-    path = model_path(name)
-    if path.suffix == ".onnx":
-        return OnnxTextEncoder(path)
-    from kosbert.model import load
-
-    return load(str(path) if path.is_dir() else name)
 
 
 def teacher_embeddings(
@@ -65,7 +56,7 @@ def teacher_embeddings(
         done, dimension = _cached(vectors_path, state_path)
         if done < len(sentences):
             stem.parent.mkdir(parents=True, exist_ok=True)
-            teacher = teacher or load_teacher(name)
+            teacher = teacher or load_any(name)
         while teacher and done < len(sentences):
             vectors = np.asarray(teacher.encode(list(sentences[done : done + _BLOCK])), np.float16)
             if not np.isfinite(vectors).all():
@@ -135,7 +126,7 @@ def _write_at(path: Path, offset: int, content: bytes) -> None:
 
 def teacher_checksums(name: str) -> list[str]:
     """Return the checksums of the teacher's files, which change when it is trained further; none for a hub name."""
-    path = model_path(name)
+    path = package_path(name)
     if path.is_file():
         files = sorted(path.parent.glob(f"{path.stem}*"))  # an ONNX graph may have its weights in a second file
     else:

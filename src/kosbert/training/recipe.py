@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES
 from kosbert.recipes import find_recipe
 from kosbert.training.config import Names, StrictModel, as_list, dotted, first_error, merge, read_yaml, set_value
@@ -125,7 +125,7 @@ class Stage(StrictModel):
             if not name:
                 raise ValueError(f"give a loss, one of {', '.join(LOSSES)}")
             if name not in LOSSES:
-                raise ValueError(f"there is no loss {name!r}; {nearest(name, LOSSES)}")
+                raise ValueError(f"there is no loss {name!r}; {did_you_mean(name, LOSSES)}")
         return self
 
 
@@ -208,7 +208,7 @@ def _error_message(error: ValidationError, prefix: Sequence[int | str] = ()) -> 
     location = [*prefix, *location]
     where = dotted([part for part in location if part != "str" and part not in _MODELS])
     if unknown_key:
-        return f"there is no key {where!r}; {nearest(str(location[-1]), _allowed_keys(location[:-1]))}"
+        return f"there is no key {where!r}; {did_you_mean(str(location[-1]), _allowed_keys(location[:-1]))}"
     return f"{where}: {message}" if where else message
 
 
