@@ -1,6 +1,7 @@
 """Study files: the built-in ones, and errors in a user's own."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import yaml
@@ -69,3 +70,10 @@ def test_merge_is_recursive_and_leaves_its_input_unchanged():
     base = {"a": 1, "b": {"c": 2, "d": [1, 2]}}
     assert merge(base, {"b": {"d": [3]}, "e": 4}) == {"a": 1, "b": {"c": 2, "d": [3]}, "e": 4}
     assert base == {"a": 1, "b": {"c": 2, "d": [1, 2]}}
+
+
+def test_example_in_the_documentation_is_valid():
+    text = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    document = yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])
+    names = [variant.name for variant in StudyConfig.model_validate(document).all_variants()]
+    assert names == ["no fine-tuning", "STS, 32", "STS, 64"]
