@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.study.summary import NotMeasured
 
 
@@ -83,7 +83,7 @@ class StudyConfig(_Strict):
         for variant in self.variants:
             for stage in variant.stages:
                 if stage not in self.stages:
-                    hint = nearest(stage, self.stages)
+                    hint = did_you_mean(stage, self.stages)
                     raise ValueError(f"variant {variant.name}: there is no stage {stage!r}; {hint}")
         names = [variant.name for variant in self.all_variants()]
         if len(set(names)) < len(names):
@@ -111,14 +111,14 @@ class StudyConfig(_Strict):
     def preset(self, name: str) -> Preset:
         """Return a preset by name."""
         if name not in self.presets:
-            raise UsageError(f"the study {self.name} has no preset {name!r}: {nearest(name, self.presets)}")
+            raise UsageError(f"the study {self.name} has no preset {name!r}: {did_you_mean(name, self.presets)}")
         return self.presets[name]
 
     @classmethod
     def builtin(cls, name: str) -> "StudyConfig":
         """Load a study that ships with the package."""
         if name not in builtin_studies():
-            raise UsageError(f"there is no study {name!r}: {nearest(name, builtin_studies())}")
+            raise UsageError(f"there is no study {name!r}: {did_you_mean(name, builtin_studies())}")
         return cls._parse((files("kosbert.study") / "configs" / f"{name}.yaml").read_text(encoding="utf-8"), name)
 
     @classmethod

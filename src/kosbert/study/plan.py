@@ -16,9 +16,7 @@ from typing import Any
 
 from kosbert.errors import KosbertError, UsageError
 from kosbert.files import sha256_file
-from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
-from kosbert.model.fingerprint import checksum_of
-from kosbert.model.loading import find_model
+from kosbert.model.directory import BUILTIN_MODELS, builtin_directory, directory_checksum, find_model
 from kosbert.study.config import Preset, Probe, StudyConfig, Variant, merge
 from kosbert.training.columns import read_rows
 from kosbert.training.distillation import teacher_checksums
@@ -285,7 +283,7 @@ def backbone_checksum(recipe: Recipe, data_dir: Path | None) -> str:
 @cache
 def _model_checksum(name: str) -> str:
     """Return a path-independent checksum of a model without its card."""
-    return checksum_of(find_model(name))
+    return directory_checksum(find_model(name))
 
 
 def _digest(content: Any) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.progress import ProgressCallback
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import plan_study
@@ -142,7 +142,7 @@ def reproduce(
     context = stored_context(directory, data_dir)
     runs = {run.name: run for run in context.plan.runs}
     if name not in runs:
-        raise UsageError(f"{directory.name} has no run {name!r}: {nearest(name, runs)}")
+        raise UsageError(f"{directory.name} has no run {name!r}: {did_you_mean(name, runs)}")
     before = context.finished_run(runs[name])
     if before is None:
         raise UsageError(f"the run {name} has not finished, or its data has changed: run the study first")

@@ -93,11 +93,10 @@ def resolved_recipe(stage: PlannedStage, store: Store) -> Recipe:
 
 def _with_dropout(name: str, dropout: float, store: Store) -> Path:
     """Copy a backbone and set its dropout: SimCSE needs the noise, and the built-in backbone was distilled without."""
-    from kosbert.model.fingerprint import checksum_of
-    from kosbert.model.loading import find_model
+    from kosbert.model.directory import directory_checksum, find_model
 
     source = find_model(name)
-    target = store.root / "backbones" / f"{source.name}-{checksum_of(source)[:12]}-dropout-{dropout:g}"
+    target = store.root / "backbones" / f"{source.name}-{directory_checksum(source)[:12]}-dropout-{dropout:g}"
     target.parent.mkdir(parents=True, exist_ok=True)
     with wait_lock(target.with_name(f".{target.name}.lock"), target):  # several processes may start with the same one
         if not target.is_dir():

@@ -21,12 +21,11 @@ from kosbert.evaluation.sts import (
     spearman,
     sts_metrics,
 )
-from kosbert.model.baselines import encoder as named_encoder
+from kosbert.model import load_any
+from kosbert.model.compress import fewer_layers, with_pca
+from kosbert.model.directory import find_model
 from kosbert.model.encoder import SupportsEncode
-from kosbert.model.fewer_layers import fewer_layers
 from kosbert.model.from_scratch import new_backbone
-from kosbert.model.loading import find_model
-from kosbert.model.pca import main_axes
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 from kosbert.study.config import Probe
@@ -111,7 +110,7 @@ def run_encoder(run: PlannedRun, store: Store, data_dir: Path | None) -> Support
     if run.stages:
         return load_torch(store.stage(run.stages[-1].key) / "model")
     if run.encoder:
-        return named_encoder(run.encoder, folder=data_dir)
+        return load_any(run.encoder, data_dir=data_dir)
     return untrained_encoder(run.base_recipe, data_dir)
 
 
@@ -132,7 +131,7 @@ def _with_pca(encoder: SupportsEncode, run: PlannedRun, data_dir: Path | None) -
     if not isinstance(encoder, TorchEncoder):
         raise UsageError(f"variant {run.variant}: pca needs a model")
     rows = read_rows(run.compress["text"], None, data_dir)
-    return main_axes(encoder, [text for row in rows for text in sentences_of(row)], int(run.compress["pca"]))
+    return with_pca(encoder, [text for row in rows for text in sentences_of(row)], int(run.compress["pca"]))
 
 
 def compress(vectors: Any, options: dict[str, Any]) -> Any:
@@ -195,7 +194,7 @@ def _cross_encoder_scores(
     """Train a cross-encoder on the same backbone and score every pair with it; it has no embeddings to store."""
     from sentence_transformers import CrossEncoder
 
-    from kosbert.model.logging import quiet_transformers
+    from kosbert.model.torch_encoder import quiet_transformers
     from kosbert.training.cross_encoder import train_cross_encoder
 
     settings = dict(run.cross_encoder)

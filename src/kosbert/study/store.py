@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.files import atomic_directory, disk_error, try_lock, write_text
 from kosbert.study.plan import PlannedRun, StudyPlan
 from kosbert.study.summary import Machine, Provenance
@@ -69,7 +69,7 @@ class Store:
         names = self.names()
         matches = [name] if name in names else [match for match in names if match.startswith(f"{name}-")]
         if len(matches) != 1:
-            hint = nearest(name, matches or names) if names else "run one first: kosbert study order"
+            hint = did_you_mean(name, matches or names) if names else "run one first: kosbert study order"
             raise UsageError(f"there is no study {name!r} in {self.root}: {hint}")
         return self.root / matches[0]
 
