@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kosbert.model import Prepared
 from kosbert.serving.dynamic_batcher import DynamicBatcher
 from kosbert.serving.errors import ApiError
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner, Prepared
 from kosbert.serving.request_queue import RequestQueue
 
 WORDS = "오늘 날씨 비 눈 바람 하늘 아침 사람 남자 여자 아이 고양이 강아지 기타 노래 음식 물 커피 학교 집".split()  # noqa: SIM905
@@ -67,10 +67,8 @@ request_lists = st.lists(st.lists(texts, min_size=1, max_size=6), min_size=1, ma
 @given(requests=request_lists)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_mix_of_requests_gives_the_vectors_of_encode(encoder, requests: list[list[str]]) -> None:
-    model = ModelRunner(encoder, "tiny")
-
     async def work(batcher: DynamicBatcher) -> list[np.ndarray]:
-        return await asyncio.gather(*(batcher.encode(encoder, model.prepare(request)) for request in requests))
+        return await asyncio.gather(*(batcher.encode(encoder, encoder.prepare(request)) for request in requests))
 
     for request, vectors in zip(requests, run(work), strict=True):
         np.testing.assert_allclose(vectors, encoder.encode(request), atol=1e-5)
@@ -232,13 +230,12 @@ def test_requests_finish_with_the_encoder_that_prepared_them() -> None:
 
 def test_random_cancellations_leave_nothing_behind(encoder) -> None:
     """Of a thousand requests some are cancelled: all others get their vectors."""
-    model = ModelRunner(encoder, "tiny")
     generator = np.random.default_rng(0)
     expected = dict(zip(WORDS, encoder.encode(WORDS), strict=True))
 
     async def send(batcher: DynamicBatcher, number: int) -> bool:
         words = [WORDS[index] for index in generator.integers(0, len(WORDS), 1 + number % 4)]
-        request = asyncio.create_task(batcher.encode(encoder, model.prepare(words)))
+        request = asyncio.create_task(batcher.encode(encoder, encoder.prepare(words)))
         if number % 5 == 0:
             await asyncio.sleep(0)
             request.cancel()

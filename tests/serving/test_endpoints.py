@@ -12,7 +12,7 @@ from kosbert.search.explain import explain
 
 
 def normalized(encoder, texts, dim=None):
-    return encoder.encode(texts, normalize=True, dim=dim)
+    return encoder.encode(texts, normalize_embeddings=True, truncate_dim=dim)
 
 
 def test_embeddings(client, encoder, sentences) -> None:
@@ -23,7 +23,7 @@ def test_embeddings(client, encoder, sentences) -> None:
     np.testing.assert_allclose(
         [item["embedding"] for item in response["data"]], normalized(encoder, sentences), atol=1e-5
     )
-    tokens = sum(encoder.tokenize(sentences)[1])
+    tokens = encoder.prepare(sentences).tokens
     assert response["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
 
 

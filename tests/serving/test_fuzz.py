@@ -124,11 +124,11 @@ def test_any_bytes_are_rejected(client: httpx.Client, body: bytes) -> None:
 
 
 def test_internal_errors_expose_no_details(running, model_directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kosbert.serving.model_runner import ModelRunner
+    from kosbert.model.onnx_encoder import OnnxEncoder
     from kosbert.serving.settings import ServerSettings
 
     with running(ServerSettings(str(model_directory))) as url:
-        monkeypatch.setattr(ModelRunner, "prepare", lambda *_: 1 / 0)
+        monkeypatch.setattr(OnnxEncoder, "prepare", lambda *_: 1 / 0)
         response = httpx.post(f"{url}/embed", json={"inputs": "비"}, timeout=60)
         assert response.status_code == 500
         assert response.json()["error"]["code"] == "internal_error"

@@ -311,7 +311,7 @@ def test_file_is_embedded(visit, encoder):
     assert [row[1] for row in rows[1:]] == [text for text in texts if text]
     assert [int(row[0]) for row in rows[1:5]] == [2, 3, 5, 6]  # as in a spreadsheet; the blank row is skipped
     vectors = np.array([row[2:] for row in rows[1:]], np.float32)
-    assert vectors == pytest.approx(encoder.encode([row[1] for row in rows[1:]], normalize=True), abs=1e-5)
+    assert vectors == pytest.approx(encoder.encode([row[1] for row in rows[1:]], normalize_embeddings=True), abs=1e-5)
     embeds = [url for url in page.requests if url.endswith("/embed")]
     assert len(embeds) == 3  # at most 64 texts per request
 

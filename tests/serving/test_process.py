@@ -93,7 +93,7 @@ def test_sigterm_finishes_requests_in_progress(start, model_directory: Path, enc
             process.process.send_signal(signal.SIGTERM)
             return await asyncio.gather(*requests)
 
-    expected = encoder.encode(texts, normalize=True)
+    expected = encoder.encode(texts, normalize_embeddings=True)
     for response in asyncio.run(work()):
         assert response.status_code == 200
         np.testing.assert_allclose(response.json(), expected, atol=1e-5)
@@ -141,8 +141,8 @@ def test_sighup_reloads_the_model_without_dropping_requests(
 
     assert not asyncio.run(work())
     assert {status for _, status, _ in responses} == {200}
-    old = dict(zip(sentences, encoder.encode(sentences, normalize=True), strict=True))
-    new = dict(zip(sentences, load(new_model).encode(sentences, normalize=True), strict=True))
+    old = dict(zip(sentences, encoder.encode(sentences, normalize_embeddings=True), strict=True))
+    new = dict(zip(sentences, load(new_model).encode(sentences, normalize_embeddings=True), strict=True))
     models = []
     for text, _, (vector,) in responses:
         matches = [np.allclose(vector, expected[text], atol=1e-5) for expected in (old, new)]

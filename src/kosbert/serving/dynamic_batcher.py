@@ -12,10 +12,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.model import Encoder
+from kosbert.model import Encoder, Prepared
 from kosbert.serving.errors import ApiError, internal_error, shutting_down
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import Prepared
 from kosbert.serving.request_queue import Batch, QueuedRequest, RequestQueue
 
 MAX_WAIT = 0.003

@@ -17,7 +17,7 @@ from kosbert.search.index import Index
 from kosbert.search.map_page import MOST, layout
 from kosbert.search.topics import label_groups
 from kosbert.serving.errors import ApiError
-from kosbert.serving.model_runner import ModelRunner
+from kosbert.serving.served_model import ServedModel
 
 _MAX_CACHED, _MAX_QUEUED = 16, 4  # clusterings
 _REPRESENTATIVES = 3  # per cluster
@@ -43,7 +43,7 @@ class IndexService:
         self._clusterings: OrderedDict[tuple[str, int], asyncio.Future[dict[str, Any]]] = OrderedDict()
 
     @classmethod
-    def load(cls, directory: Path, model: ModelRunner) -> "IndexService":
+    def load(cls, directory: Path, model: ServedModel) -> "IndexService":
         """Open an index that was built with this model."""
         return cls(Index.load(directory, model.encoder))
 

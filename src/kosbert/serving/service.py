@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError
+from kosbert.model import Prepared
 from kosbert.model.similarity import unit
 from kosbert.serving.dynamic_batcher import DynamicBatcher
 from kosbert.serving.errors import bad_request, too_large
 from kosbert.serving.keys import KEYS_VARIABLE, ApiKeys
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner, Prepared
+from kosbert.serving.served_model import ServedModel
 from kosbert.serving.settings import MAX_CHARACTERS, ServerSettings
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class EncodedTexts:
     """Vectors as the model returned them, (texts, dim), with the model and the prepared texts."""
 
     vectors: NDArray[np.float32]
-    model: ModelRunner
+    model: ServedModel
     prepared: Prepared
 
     def embeddings(self, dimensions: int | None = None, *, normalize: bool = True) -> NDArray[np.float32]:
@@ -64,7 +65,7 @@ class Service:
     """What all routes share; created by `open`."""
 
     def __init__(
-        self, settings: ServerSettings, model: ModelRunner, index: "IndexService | None", keys: ApiKeys
+        self, settings: ServerSettings, model: ServedModel, index: "IndexService | None", keys: ApiKeys
     ) -> None:
         self.settings, self.model, self.index, self.keys = settings, model, index, keys
         self.metrics = Metrics()
@@ -125,9 +126,9 @@ class Service:
         if not are_texts:
             prepared = model.prepare_token_ids(inputs)
         elif model.backend == "onnx" and sum(map(len, inputs)) <= _MAX_INLINE_CHARACTERS:
-            prepared = model.prepare(inputs)
+            prepared = model.encoder.prepare(inputs)
         else:  # in a thread: long texts would block the event loop, and a batch may be using a torch tokenizer
-            prepared = await asyncio.to_thread(model.prepare, inputs)
+            prepared = await asyncio.to_thread(model.encoder.prepare, inputs)
         if prepared.truncated and not truncate:
             raise too_large(
                 f"{prepared.truncated} of the texts have more than {model.encoder.max_length} tokens: "
@@ -157,9 +158,9 @@ class Service:
                 raise too_large(f"text {number} has more than {MAX_CHARACTERS:,} characters: split it", param=param)
 
 
-def _load(settings: ServerSettings) -> "tuple[ModelRunner, IndexService | None, ApiKeys]":
+def _load(settings: ServerSettings) -> "tuple[ServedModel, IndexService | None, ApiKeys]":
     keys = ApiKeys.read(settings.keys, os.environ.get(KEYS_VARIABLE))
-    model = ModelRunner.load(settings.model)
+    model = ServedModel.load(settings.model)
     if settings.index is None:
         return model, None, keys
     from kosbert.serving.index_service import IndexService  # imports pyarrow

@@ -1,39 +1,20 @@
-"""A loaded model as the server uses it: its public name, and texts or token ids to model inputs."""
+"""A loaded model as the server uses it: its public name, and model inputs from token ids."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kosbert.model import Encoder, load
-from kosbert.model.batching import distinct
-from kosbert.model.builtin import BUILTIN_MODELS
+from kosbert.model import Encoder, Prepared, load
+from kosbert.model.directory import BUILTIN_MODELS
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.serving.errors import bad_request
-from kosbert.text import clean
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Texts as the model's forward pass takes them; duplicates are encoded once."""
-
-    inputs: Sequence[Any]
-    lengths: list[int]
-    inverse: NDArray[np.intp]  # for each text, the index of its input
-    truncated: int  # number of truncated texts
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all texts, duplicates included: the usage that the client sees."""
-        return sum(self.lengths[index] for index in self.inverse.tolist())
 
 
 @dataclass(frozen=True, eq=False)
-class ModelRunner:
+class ServedModel:
     """An encoder, the name that clients use for it, and when it was loaded (Unix time)."""
 
     encoder: Encoder
@@ -41,24 +22,17 @@ class ModelRunner:
     created: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
-    def load(cls, model: str) -> "ModelRunner":
+    def load(cls, model: str) -> "ServedModel":
         """Load a model and tune its token budget on this machine."""
         encoder = load(model)
         encoder.tune_token_budget()
-        runner = cls(encoder, _public_name(model))
-        encoder.forward(list(runner.prepare(["준비"]).inputs))  # warm up: the first call allocates memory
-        return runner
+        encoder.forward(list(encoder.prepare(["준비"]).inputs))  # warm up: the first call allocates memory
+        return cls(encoder, _public_name(model))
 
     @property
     def backend(self) -> str:
         """Return onnx or torch."""
         return "onnx" if isinstance(self.encoder, OnnxEncoder) else "torch"
-
-    def prepare(self, texts: Sequence[str]) -> Prepared:
-        """Clean and tokenize texts."""
-        different, inverse = distinct([clean(text) for text in texts])
-        tokens, lengths = self.encoder.tokenize(different)
-        return self._prepared(tokens, lengths, inverse)
 
     def prepare_token_ids(self, token_lists: Sequence[Sequence[int]]) -> Prepared:
         """Check token ids of the model's own tokenizer; special tokens are added if they are missing."""
@@ -84,13 +58,8 @@ class ModelRunner:
                 inner = inner[len(prefix) : len(inner) - len(suffix)]
             lengths.append(len(prefix) + len(inner) + len(suffix))
             inputs.append([*prefix, *inner[: max_length - len(prefix) - len(suffix)], *suffix])
-        return self._prepared(inputs, lengths, np.arange(len(inputs)))
-
-    def _prepared(self, inputs: Sequence[Any], lengths: list[int], inverse: NDArray[np.intp]) -> Prepared:
-        max_length = self.encoder.max_length
-        too_long = [max_length is not None and length > max_length for length in lengths]
-        truncated = int(np.array(too_long, bool)[inverse].sum())
-        return Prepared(inputs, [min(length, max_length or length) for length in lengths], inverse, truncated)
+        truncated = sum(length > max_length for length in lengths)
+        return Prepared(inputs, [min(length, max_length) for length in lengths], np.arange(len(inputs)), truncated)
 
 
 def _public_name(model: str) -> str:
