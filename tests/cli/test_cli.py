@@ -128,8 +128,8 @@ def test_a_wrong_file_is_not_fetched_silently(tmp_path: Path) -> None:
     (tmp_path / "korsts").mkdir()
     (tmp_path / "korsts" / "sts-dev.tsv").write_text("cut off", encoding="utf-8")
     done = run("data", "fetch", "korsts-dev", "--data-dir", str(tmp_path))
-    assert (done.returncode, "not the published bytes" in done.stdout) == (1, True)
-    assert "is not the file that was published: remove it" in done.stderr
+    assert (done.returncode, "differs from the published file" in done.stdout) == (1, True)
+    assert "differs from the published file: remove it" in done.stderr
 
 
 def test_the_sample_set_is_listed_under_both_of_its_tasks() -> None:

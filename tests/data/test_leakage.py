@@ -83,9 +83,9 @@ def assert_equals_plain(rows, against, near):
         assert one.total == totals[one.unit]
         assert one.count == sum(grade[0] >= place for grade in best[one.unit].values())
         expected = {unit: grade[1] for unit, grade in best[one.unit].items() if grade[0] == place}
-        assert {match.against: match.similarity for match in one.examples} == expected
+        assert {match.held_out: match.similarity for match in one.examples} == expected
         for match in one.examples:  # what is shown beside it is really such a match, side by side
-            pairs = zip(match.rows, match.against, strict=True)
+            pairs = zip(match.rows, match.held_out, strict=True)
             assert min(plain_grade(*pair) for pair in pairs) == (place, match.similarity)
 
 
@@ -252,7 +252,7 @@ def test_broken_characters_are_compared_too():
 def test_examples_are_limited_and_come_in_the_order_of_the_held_out_set():
     rows = sentences(*"다나가라")
     found = overlap(rows, sentences(*"가나다라"), examples=2)
-    assert [match.against for match in found[0].examples] == [("가",), ("나",)]
+    assert [match.held_out for match in found[0].examples] == [("가",), ("나",)]
     assert all(not one.examples for one in overlap(rows, rows, examples=0))
 
 
@@ -263,7 +263,7 @@ def test_a_result_is_json():
         "unit": "pair",
         "count": 1,
         "total": 1,
-        "examples": [{"against": ["나", "가"], "rows": ["나", "가"], "similarity": 1.0}],
+        "examples": [{"held_out": ["나", "가"], "rows": ["나", "가"], "similarity": 1.0}],
     }
 
 

@@ -12,8 +12,9 @@ import pytest
 from kosbert import data
 from kosbert.data import catalogue
 from kosbert.data.locate import verified
-from kosbert.data.readers import reader, scored, tab_separated
+from kosbert.data.readers import reader, scored
 from kosbert.data.registry import Dataset, File, Split
+from kosbert.data.tables import TSV
 from kosbert.errors import KosbertError
 
 BODY = "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n".encode()
@@ -49,7 +50,7 @@ def requests_seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     file = File(
         "tiny/a.tsv", f"http://127.0.0.1:{server.server_port}/a.tsv", f"sha256:{hashlib.sha256(BODY).hexdigest()}"
     )
-    register(monkeypatch, Split(1, (file,), reader(tab_separated(), scored())))
+    register(monkeypatch, Split(1, (file,), reader(TSV, scored())))
     yield seen
     server.shutdown()
     server.server_close()
@@ -77,7 +78,7 @@ def test_the_users_folder_comes_before_the_cache_and_the_cache_before_the_networ
     put(tmp_path / "mine/tiny/a.tsv", 1.0)
     assert data.load("tiny")[0].score == 1.0
     put(tmp_path / "other/tiny/a.tsv", 4.0)
-    assert data.load("tiny", folder=tmp_path / "other")[0].score == 4.0
+    assert data.load("tiny", data_dir=tmp_path / "other")[0].score == 4.0
 
 
 @pytest.mark.parametrize("variable", ["KOSBERT_OFFLINE", "HF_HUB_OFFLINE"])
@@ -104,15 +105,13 @@ def test_a_wrong_checksum_leaves_nothing_behind(
 
 def test_a_wrong_number_of_rows_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "mine/tiny/a.tsv", 1.0)
-    register(monkeypatch, Split(7, (File("tiny/a.tsv"),), reader(tab_separated(), scored())))
-    with pytest.raises(KosbertError, match="gave 1 rows where tiny-test has 7"):
+    register(monkeypatch, Split(7, (File("tiny/a.tsv"),), reader(TSV, scored())))
+    with pytest.raises(KosbertError, match="has 1 rows but tiny-test has 7"):
         data.load("tiny")
 
 
 def test_a_data_set_without_an_address_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    register(
-        monkeypatch, Split(1, (File("tiny/a.tsv"),), reader(tab_separated(), scored())), how_to_get="ask its authors"
-    )
+    register(monkeypatch, Split(1, (File("tiny/a.tsv"),), reader(TSV, scored())), how_to_get="ask its authors")
     with pytest.raises(KosbertError, match=r"get it from nowhere \(ask its authors\)"):
         data.load("tiny")
 
@@ -132,8 +131,8 @@ def test_a_packed_file_has_the_checksum_of_what_is_in_it(kind: str, tmp_path: Pa
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(KosbertError, match="data folder .* does not exist"):
-        data.load("korsts-test", folder=tmp_path / "nothing")
+    with pytest.raises(KosbertError, match="data directory .* does not exist"):
+        data.load("korsts-test", data_dir=tmp_path / "nothing")
 
 
 def test_the_sample_set_needs_no_files() -> None:

@@ -183,7 +183,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str, message: str) -> Non
 
 
 def test_a_missing_file_or_column_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="there is no file"):
         load_minimal_pairs(tmp_path / "gone.tsv")
     path = tmp_path / "own.tsv"
     path.write_text("phenomenon\tanchor\tsame\tchanged\na\tb\tc\td\n", encoding="utf-8")

@@ -44,7 +44,10 @@ def test_unknown_role_and_data_set(said):
 
 
 def test_a_missing_file(said):
-    assert said(**stages(("data", "missing.tsv"))) == "missing.tsv does not exist: check the path"
+    assert (
+        said(**stages(("data", "missing.tsv")))
+        == "there is no file missing.tsv: give a path that exists or the name of a split"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "sentence1\tsentence2\tscore\n"])

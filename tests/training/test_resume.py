@@ -8,9 +8,9 @@ import os
 import pytest
 import torch
 
+from kosbert.data import read_records
 from kosbert.errors import KosbertError, UsageError
 from kosbert.training import Recipe, checkpoint, datasets, train
-from kosbert.training.columns import read_rows
 
 POINTS = {
     "at the first step": ["step", "nli", 1],
@@ -169,7 +169,7 @@ def test_a_resumed_run_must_be_the_same(kill, resume, undisturbed, tmp_path, mon
         patch.setattr("kosbert.training.trainer.world", lambda: 2)
         with pytest.raises(UsageError, match="had 1 processes and this one has 2: start 1$"):
             resume()
-    monkeypatch.setattr(datasets, "read_rows", lambda *arguments: read_rows(*arguments)[:-1])
+    monkeypatch.setattr(datasets, "read_records", lambda *names, **options: read_records(*names, **options)[:-1])
     with pytest.raises(UsageError, match="the data of the run in .* has changed"):
         resume()
 

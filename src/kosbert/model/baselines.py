@@ -25,7 +25,7 @@ from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from kosbert import data
-from kosbert.data.readers import lines
+from kosbert.data.tables import TEXT, Table
 from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.encoder import SupportsEncode
 from kosbert.model.onnx_text_encoder import OnnxTextEncoder, model_path
@@ -111,7 +111,7 @@ class StaticWords:
         self._position: dict[str, int] = {}
         rows: list[NDArray[np.float32]] = []
         self.dim = 0
-        for number, line in lines(path):
+        for number, line in Table(path, TEXT).lines():
             fields = line.rstrip().split(" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
                 self.dim = int(fields[1])
@@ -208,4 +208,4 @@ def _tfidf(reference: str, folder: Path | None) -> CharacterTfidf:
         here = data.available(*data.resolve("korsts-train"), folder)
         reference = "korsts-train" if here else "sample-sts-train"
         logger.info("TF-IDF is fitted on %s", reference)
-    return CharacterTfidf([text for row in data.load(reference, folder=folder) for text in data.sentences_of(row)])
+    return CharacterTfidf([text for row in data.load(reference, data_dir=folder) for text in data.sentences_of(row)])

@@ -4,11 +4,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kosbert.data.tables import read_sentences
 from kosbert.errors import UsageError
 from kosbert.search import directory as disk
 from kosbert.search.index import Index
 from kosbert.search.lexical import best_analyzer
-from kosbert.search.rows import read_rows
 
 EXACT_UP_TO = 100_000
 """Sentences up to which comparing every vector answers in some milliseconds."""
@@ -68,7 +68,7 @@ def build(
     strangers = {path.name for path in directory.glob("[!.]*")} if not (directory / disk.MANIFEST).exists() else set()
     if any(not name.startswith(("generation-", disk.MANIFEST, "milvus.db")) for name in strangers):
         raise UsageError(f"{directory} holds something that is no index: give a new or empty directory by --out")
-    rows = read_rows(file, text=text_column, id=id_column)
+    rows = read_sentences(file, text_column=text_column, id_column=id_column)
     kind = kind or ("exact" if len(rows.texts) <= EXACT_UP_TO and precision == "float32" else "hnsw")
     if kind == "milvus":
         from kosbert.search.backends.milvus import LOCAL
@@ -94,7 +94,7 @@ def add(
     """Add the sentences of a file to an index."""
     if upsert and not id_column:
         raise UsageError("--upsert replaces by id: name the column of the ids by --id-column")
-    rows = read_rows(file, text=text_column, id=id_column)
+    rows = read_sentences(file, text_column=text_column, id_column=id_column)
     with Index.change(directory) as index:
         if upsert and rows.ids is not None:
             index.upsert(rows.texts, ids=rows.ids, metadata=rows.metadata, progress=progress)

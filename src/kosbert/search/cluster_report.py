@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kosbert.data.tables import read_sentences
 from kosbert.errors import UsageError
 from kosbert.search.clustering import Settings, centers, group, outliers, stability
 from kosbert.search.encoding import load_encoder, unit_vectors
-from kosbert.search.rows import read_rows
 from kosbert.search.topics import label_groups
 
 
@@ -59,7 +59,7 @@ def cluster(
     """Group the sentences of a file.
 
     Args:
-        file: any that `read_rows` reads.
+        file: any that `read_sentences` reads.
         settings: how to group.
         model: what encodes.
         text_column: the column of the sentences.
@@ -72,7 +72,7 @@ def cluster(
     if page and (page.suffix.lower() not in (".html", ".htm") or not page.parent.is_dir()):
         raise UsageError(f"the map is a web page: give a name that ends in .html in a folder that exists, not {page}")
     say = report or (lambda _: None)
-    rows = read_rows(file, text=text_column)
+    rows = read_sentences(file, text_column=text_column)
     vectors = unit_vectors(load_encoder(model), rows.texts, progress=progress)
     say("grouping")
     labels = group(vectors, settings)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kosbert.data.tables import read_sentences
 from kosbert.search.drop_rows import check_target, write_without
 from kosbert.search.encoding import load_encoder, unit_vectors
 from kosbert.search.mining import most_similar, near_duplicates
-from kosbert.search.rows import read_rows
 from kosbert.text import clean
 
 
@@ -63,7 +63,7 @@ def mine(
     """Find the most similar pairs of a file and what repeats; pairs are of different sentences, equal ones only count.
 
     Args:
-        file: any that `read_rows` reads.
+        file: any that `read_sentences` reads.
         k: how many pairs.
         threshold: cosine from which a sentence repeats an earlier one.
         dedup: where to write the file without what repeats; the same format.
@@ -73,7 +73,7 @@ def mine(
     """
     if dedup:
         check_target(file, dedup)
-    rows = read_rows(file, text=text_column)
+    rows = read_sentences(file, text_column=text_column)
     first: dict[str, int] = {}
     for place, text in enumerate(rows.texts):
         first.setdefault(clean(text), place)

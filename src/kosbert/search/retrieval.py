@@ -88,10 +88,10 @@ def on_set(
         raise UsageError(f"there is no retrieval set {name!r}: {did_you_mean(name, SETS)}")
     encoder = load_encoder(model, folder)
     if name == "parakqc":
-        sentences = [row for row in data.load(name, folder=folder) if isinstance(row, LabeledSentence)]
+        sentences = [row for row in data.load(name, data_dir=folder) if isinstance(row, LabeledSentence)]
         return paraphrases(encoder, sentences, hybrid=hybrid, k=k, progress=progress)
     split = "klue-nli-dev" if name == "klue-nli" else "kornli-test"
-    pairs = [row for row in data.load(split, folder=folder) if isinstance(row, LabeledPair)]
+    pairs = [row for row in data.load(split, data_dir=folder) if isinstance(row, LabeledPair)]
     return entailments(encoder, pairs, hybrid=hybrid, k=k, progress=progress)
 
 

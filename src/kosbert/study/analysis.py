@@ -127,7 +127,7 @@ def _topics(plan: Plan, data_dir: Path | None) -> dict[str, Any] | None:
         dataset, split = data.resolve(name)
         if not data.available(dataset, split, data_dir):
             continue
-        rows = [row for row in data.load(name, folder=data_dir) if isinstance(row, LabeledSentence)]
+        rows = [row for row in data.load(name, data_dir=data_dir) if isinstance(row, LabeledSentence)]
         names = sorted({row.label for row in rows})
         draw = np.random.default_rng(0)
         chosen = []

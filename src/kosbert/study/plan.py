@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kosbert.data.loading import read_records
 from kosbert.errors import KosbertError, UsageError
 from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
 from kosbert.model.fingerprint import checksum_of
 from kosbert.model.loading import find_model
 from kosbert.study.config import Preset, Probe, Row, Study, laid_over
-from kosbert.training.columns import read_rows
 from kosbert.training.distillation import teacher_checksums
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
@@ -254,7 +254,7 @@ def _fingerprints(recipe: Recipe, data_dir: Path | None) -> dict[str, Fingerprin
 @cache
 def fingerprint(names: tuple[str, ...], columns: tuple[tuple[str, str], ...], data_dir: Path | None) -> Fingerprint:
     """Rows and their SHA-256, so that other data is another stage whatever its file is called."""
-    rows = read_rows(names, dict(columns), data_dir)
+    rows = read_records(names, columns=dict(columns), data_dir=data_dir)
     digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
     return {"rows": len(rows), "sha256": digest}
 

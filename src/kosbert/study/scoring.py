@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kosbert.data.loading import read_records
 from kosbert.data.records import LabeledPair, ScoredPair, sentences_of
 from kosbert.errors import UsageError
 from kosbert.evaluation.evaluate import read_set
@@ -34,7 +35,6 @@ from kosbert.study.plan import Run
 from kosbert.study.provenance import lineage
 from kosbert.study.store import Store, read_json, whole_folder, write_json, write_predictions
 from kosbert.text import clean
-from kosbert.training.columns import read_rows
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
 Predicted = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -111,7 +111,7 @@ def as_it_is(recipe: Recipe, data_dir: Path | None) -> SupportsEncode:
     """The backbone of a recipe before any training."""
     shape: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
     if isinstance(recipe.backbone, NewBackbone):
-        rows = read_rows(recipe.backbone.text, None, data_dir)
+        rows = read_records(recipe.backbone.text, data_dir=data_dir)
         texts = [text for row in rows for text in sentences_of(row)]
         return new_backbone(texts, **recipe.backbone.model_dump(exclude={"text"}), **shape, seed=recipe.seed)
     if isinstance(recipe.backbone, FewerLayers):
@@ -123,7 +123,7 @@ def _with_axes(encoder: SupportsEncode, run: Run, data_dir: Path | None) -> Supp
     """Vectors on their main axes, which are fitted to the study's text and to no set that is scored."""
     if not isinstance(encoder, TorchEncoder):
         raise UsageError(f"row {run.row}: pca needs a model")
-    rows = read_rows(run.vectors["text"], None, data_dir)
+    rows = read_records(run.vectors["text"], data_dir=data_dir)
     return main_axes(encoder, [text for row in rows for text in sentences_of(row)], int(run.vectors["pca"]))
 
 
@@ -167,7 +167,7 @@ def nli_accuracy(encoder: SupportsEncode, probe: Probe, concatenation: str, data
 
     parts = []
     for names in (probe.train, probe.test):
-        rows = [row for row in read_rows(names, None, data_dir) if isinstance(row, LabeledPair)]
+        rows = [row for row in read_records(names, data_dir=data_dir) if isinstance(row, LabeledPair)]
         if len(rows) > probe.limit:
             chosen = np.random.default_rng(0).permutation(len(rows))[: probe.limit]
             rows = [rows[number] for number in np.sort(chosen)]
@@ -191,7 +191,7 @@ def _cross_encoder(
     from kosbert.training.cross_encoder import train_cross_encoder
 
     settings = dict(run.cross_encoder)
-    rows = read_rows(settings.pop("rows"), None, data_dir)
+    rows = read_records(settings.pop("rows"), data_dir=data_dir)
     pairs = [row for row in rows if isinstance(row, ScoredPair)]
     with tempfile.TemporaryDirectory() as folder:
         plain, made = Path(folder) / "backbone", Path(folder) / "cross-encoder"

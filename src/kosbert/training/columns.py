@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -33,17 +32,6 @@ class Examples:
         """Some of the rows, in the given order."""
         columns = tuple(tuple(column[number] for number in numbers) for column in self.columns)
         return Examples(columns, None if self.labels is None else self.labels[numbers])
-
-
-def read_rows(
-    references: Sequence[str], columns: dict[str, str] | None = None, folder: Path | None = None
-) -> list[Record]:
-    """The rows of data sets (`korsts-train`) and files (`my.tsv`), one after the other."""
-    rows: list[Record] = []
-    for reference in references:
-        is_file = bool(Path(reference).suffix)  # no data set has a dot in its name
-        rows += data.read_file(reference, columns) if is_file else data.load(reference, folder=folder)
-    return rows
 
 
 def examples(rows: Sequence[Record], needs: Needs | Literal["rows"], where: str) -> Examples:

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from kosbert.data.leakage import without
+from kosbert.data.leakage import exclude_overlap
+from kosbert.data.loading import read_records
 from kosbert.data.records import Record, ScoredPair, sentences_of
 from kosbert.data.registry import references
 from kosbert.distributed import in_the_first
@@ -21,7 +22,7 @@ from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES, Loss, build
 from kosbert.model.tokenized_corpus import TokenizedCorpus
 from kosbert.training.augmentation import edited
-from kosbert.training.columns import Examples, examples, read_rows
+from kosbert.training.columns import Examples, examples
 from kosbert.training.distillation import Reading, joint_vectors
 from kosbert.training.loop import TrainDataset
 from kosbert.training.nearest_neighbors import neighbors
@@ -43,7 +44,7 @@ class DataModule:
         sources = self._recipe.references(names)
         name = " + ".join(sources) + "".join(f", {role}: {column}" for role, column in (columns or {}).items())
         if name not in self._rows:
-            self._rows[name] = rows = read_rows(sources, columns, self._folder)
+            self._rows[name] = rows = read_records(sources, columns=columns, data_dir=self._folder)
             digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
             self.fingerprints[name] = {"rows": len(rows), "sha256": digest}
         return self._rows[name]
@@ -170,7 +171,7 @@ class DataModule:
         if key not in self._made:
             rows = self.rows(source.rows, source.columns)
             if source.exclude:
-                rows = without(rows, self.rows(source.exclude), groups=needs == "pairs")
+                rows = exclude_overlap(rows, self.rows(source.exclude), groups=needs == "pairs")
             most = source.max_chars or math.inf
             rows = [row for row in rows if all(source.min_chars <= len(text) <= most for text in sentences_of(row))]
             made = examples(rows, "rows" if source.same_batch else needs, where)

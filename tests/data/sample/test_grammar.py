@@ -15,8 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from kosbert.data.records import sentences_of
 from kosbert.data.sample import grammar
 from kosbert.data.sample.edits import EDITS
-from kosbert.data.sample.grammar import LARGEST, SPLITS, attach, generate_nli, generate_sts
-from kosbert.data.sample.vocabulary import FRAMES, NOUNS, world
+from kosbert.data.sample.grammar import MAX_ROWS, SPLITS, attach, generate_nli, generate_sts
+from kosbert.data.sample.vocabulary import FRAMES, NOUNS, frames_for
 from kosbert.errors import UsageError
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -32,7 +32,7 @@ SYNONYMS = {word: noun.words[0] for group in NOUNS.values() for noun in group fo
 
 
 # The largest test split is written once, for the test that it can be had and for all others.
-SIZES = {"train": 9_000, "dev": 3_900, "test": LARGEST["test"]}
+SIZES = {"train": 9_000, "dev": 3_900, "test": MAX_ROWS["test"]}
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +109,13 @@ def test_bad_calls_are_told_the_fix(generate):
 
 
 def test_the_largest_sizes_are_large_enough():
-    assert LARGEST["train"] >= 50_000
-    assert min(LARGEST.values()) >= 2_000
+    assert MAX_ROWS["train"] >= 50_000
+    assert min(MAX_ROWS.values()) >= 2_000
 
 
 def test_the_largest_size_can_be_had(sts, nli):
     for rows in (sts["test"], nli["test"]):
-        assert len(set(rows)) == LARGEST["test"]
+        assert len(set(rows)) == MAX_ROWS["test"]
 
 
 # ── Worlds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,20 +131,20 @@ def test_no_sentence_is_in_two_splits(sts, nli):
 def test_a_verb_with_an_object_belongs_to_one_split():
     """The reason why the splits stay apart, however many rows are written."""
     owner = {}
-    for split, hands in ((split, world(split)) for split in SPLITS):
-        for hand in hands:
-            verbs = {*hand.frame.verbs, *hand.frame.opposites, hand.frame.passive} - {""}
-            words = {word for noun in hand.objects for word in noun.words} | hand.generals
+    for split, frames in ((split, frames_for(split)) for split in SPLITS):
+        for split_frame in frames:
+            verbs = {*split_frame.frame.verbs, *split_frame.frame.opposites, split_frame.frame.passive} - {""}
+            words = {word for noun in split_frame.objects for word in noun.words} | split_frame.hypernyms
             for pair in product(verbs, words):
-                assert owner.setdefault(pair, (hand.frame.name, split)) == (hand.frame.name, split)
+                assert owner.setdefault(pair, (split_frame.frame.name, split)) == (split_frame.frame.name, split)
 
 
 def test_every_hand_has_a_choice():
     for split in SPLITS:
-        for hand in world(split):
-            assert len(hand.objects) >= (3 if hand.frame.swap else 2), (split, hand.frame.name)
-            assert len(set(hand.objects)) == len(hand.objects)
-            assert len(set(hand.subjects)) == len(hand.subjects) >= 3
+        for split_frame in frames_for(split):
+            assert len(split_frame.objects) >= (3 if split_frame.frame.swap else 2), (split, split_frame.frame.name)
+            assert len(set(split_frame.objects)) == len(split_frame.objects)
+            assert len(set(split_frame.subjects)) == len(split_frame.subjects) >= 3
 
 
 def test_most_test_words_are_known_from_train(sts):
@@ -178,9 +178,9 @@ def test_particles_agree_everywhere(sts):
 def test_counters_fit_their_nouns(sts):
     said = " ".join(sentence for rows in sts.values() for sentence in every_sentence(rows))
     for noun, counter in [("고등학생", "명"), ("강아지", "마리"), ("시집", "권"), ("구두", "켤레"), ("할머니", "분")]:
-        counted = re.findall(rf"(?<!\S){noun}(?:을|를)? (?:(?:{'|'.join(NUMERALS)}) |\d)([가-힣]+)", said)
-        assert counted, noun
-        assert all(word.startswith(counter) for word in counted), (noun, counted)
+        counters = re.findall(rf"(?<!\S){noun}(?:을|를)? (?:(?:{'|'.join(NUMERALS)}) |\d)([가-힣]+)", said)
+        assert counters, noun
+        assert all(word.startswith(counter) for word in counters), (noun, counters)
     assert re.search(r"할머니 (두|세|네) 분", said)
     assert not re.search(r"[1-9]분", said)
 
