@@ -198,7 +198,7 @@ def test_command_reports_usage_errors(file, tmp_path, model):
         assert completed.returncode == 2
         return completed.stderr
 
-    assert "'csv' is not possible here: choose parquet or npy" in stderr_of(
+    assert "--format csv does not exist: choose parquet or npy" in stderr_of(
         file, "--out", tmp_path / "o", "--format", "csv"
     )
     assert "add --engine ray" in stderr_of(file, "--out", tmp_path / "o", "--workers", 2)

@@ -33,9 +33,10 @@ def encode(
     """Encode a file of any size: kosbert encode reviews.csv.gz --out vectors. Run it again to resume."""
     from kosbert.bulk import encode_file
 
-    for value, choices in ((format, _FORMATS), (precision, _PRECISIONS), (engine, _ENGINES)):
+    options = (("--format", format, _FORMATS), ("--precision", precision, _PRECISIONS), ("--engine", engine, _ENGINES))
+    for option, value, choices in options:
         if value not in choices:
-            raise UsageError(f"{value!r} is not possible here: choose {' or '.join(choices)}")
+            raise UsageError(f"{option} {value} does not exist: choose {' or '.join(choices)}")
     if engine == "ray":
         if format != "parquet" or id_column or keep_text:
             raise UsageError(

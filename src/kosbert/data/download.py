@@ -76,7 +76,7 @@ def fetch(
         target.parent.mkdir(parents=True, exist_ok=True)
         if member:
             fetch(url, archive, checksum=checksum, attempts=attempts, timeout=timeout, on_progress=on_progress)
-        with wait_lock(job.beside(".lock"), job.part):
+        with wait_lock(job.sibling(".lock"), job.part):
             if not _is_complete(target, target_checksum):  # another process may have downloaded it while we waited
                 if member:
                     _extract(archive, member, job)
@@ -132,16 +132,16 @@ class _Job:
     timeout: float
     on_progress: ProgressCallback | None
 
-    def beside(self, suffix: str) -> Path:
+    def sibling(self, suffix: str) -> Path:
         return self.target.with_name(self.target.name + suffix)
 
     @property
     def part(self) -> Path:
-        return self.beside(".part")
+        return self.sibling(".part")
 
     @property
     def origin_file(self) -> Path:
-        return self.beside(".part.json")
+        return self.sibling(".part.json")
 
     @property
     def manual_advice(self) -> str:

@@ -236,18 +236,19 @@ def _action(rng: Random, s: Statement) -> Statement | None:
     # Only in the past: someone who eats now does not draw now, but someone who ate may also have drawn.
     if s.tense != "past" or s.subject_count or s.subject_as_hypernym:
         return None
-    other = sample_statement(rng, frames_with_subject(s.split_frame.split, s.subject), s.subject)
-    if other.frame == s.frame:
+    action = sample_statement(rng, frames_with_subject(s.split_frame.split, s.subject), s.subject)
+    if action.frame == s.frame:
         return None
-    negation = choose(rng, other.frame.negations) if rng.random() < 0.5 else ""
-    return other._replace(level=s.level, negation=negation)
+    negation = choose(rng, action.frame.negations) if rng.random() < 0.5 else ""
+    return action._replace(level=s.level, negation=negation)
 
 
 def _topic(rng: Random, s: Statement) -> Statement | None:
-    other = sample_statement(rng, frames_for(s.split_frame.split))
-    if other.frame.topic == s.frame.topic or (s.place and s.place in (other.place, other.object)):
+    unrelated = sample_statement(rng, frames_for(s.split_frame.split))
+    if unrelated.frame.topic == s.frame.topic or (s.place and s.place in (unrelated.place, unrelated.object)):
         return None
-    return None if {other.subject.group, other.object.group} & {s.subject.group, s.object.group} else other
+    shared_groups = {unrelated.subject.group, unrelated.object.group} & {s.subject.group, s.object.group}
+    return None if shared_groups else unrelated
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ A pair is a sentence and an edit of it. The edit decides the score and the label
 | voice         | 4.5      | entailment    | passive: 쫓다 as 쫓기다                                                  |
 | mutual        | 4.5      | entailment    | subject and object of 만나다 are swapped                                 |
 | ability       | 4.0      | neutral       | 안 (did not) as 못 (could not)                                           |
-| hypernym      | 3.8      | entailment    | 강아지 as 동물; neutral the other way round                              |
+| hypernym      | 3.8      | entailment    | 강아지 as 동물; neutral if reversed                                      |
 | detail        | 3.6, 3.1 | entailment    | a time, place or manner is dropped; neutral when added; 3.1 when changed |
 | coordination  | 3.2      | neutral       | 사과 as 사과와 배; entailment as 사과나 배                               |
 | number        | 2.8, 3.5 | contradiction | another count; 3.5 dropped (entailment) or added (neutral)               |
