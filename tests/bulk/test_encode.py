@@ -45,7 +45,7 @@ def test_vectors_equal_those_of_encode(format, file, model, tmp_path):
     lines = file.read_text(encoding="utf-8").splitlines()
     ids, vectors = read_all(summary.path)
     assert ids == [str(n) for n, line in enumerate(lines, 1) if line.strip()]
-    expected = kosbert.load(model).encode([line for line in lines if line.strip()], normalize=True)
+    expected = kosbert.load(model).encode([line for line in lines if line.strip()], normalize_embeddings=True)
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
     assert vectors.dtype == np.float32
     rejects = [json.loads(line) for line in (summary.path / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]

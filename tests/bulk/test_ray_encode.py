@@ -69,7 +69,7 @@ def test_output_is_complete_after_a_node_dies(cluster, sentences_on_disk, model,
     vectors = dict(zip(table["id"].to_pylist(), table["vector"].to_pylist(), strict=True))
     assert len(vectors) == len(texts)
     assert vectors.pop("n7") is None
-    expected = kosbert.load(model).encode([text for text in texts if text], normalize=True)
+    expected = kosbert.load(model).encode([text for text in texts if text], normalize_embeddings=True)
     names = [f"n{n}" for n, text in enumerate(texts) if text]
     np.testing.assert_allclose(np.array([vectors[name] for name in names]), expected, atol=1e-5)
 

@@ -64,14 +64,14 @@ def test_build_add_delete_info(kind: str, folder: Path) -> None:
     done = run(folder, "index", "info", "i")
     assert "random-words" in done.stdout
     scores = document(folder, "index", "evaluate", "i")["scores"]["index"]
-    assert scores["measures"]["recall@10"] == 1
+    assert scores["metrics"]["recall@10"] == 1
 
 
 def test_mistakes(folder: Path) -> None:
     build = ("index", "build", "a.csv", "--model", "random-words", "--text-column", "문장")
     assert "no column 'text'" in sentence(folder, 2, "index", "build", "a.csv", "--out", "i", "--model", "random-words")
     assert "no known ending" in sentence(folder, 2, "index", "build", "a.doc", "--out", "i")
-    assert "does not exist" in sentence(folder, 2, "index", "build", "b.csv", "--out", "i")
+    assert "there is no file" in sentence(folder, 2, "index", "build", "b.csv", "--out", "i")
     assert "no index: give a new" in sentence(folder, 2, *build, "--out", ".")
     assert "did you mean exact" in sentence(folder, 2, *build, "--out", "i", "--kind", "exat")
     assert not (folder / "i").exists()

@@ -19,8 +19,8 @@ from kosbert.bulk.shards import ShardFormat, ShardWriter
 from kosbert.data.tables import Reject, SentenceRow, SentenceStream
 from kosbert.errors import UsageError
 from kosbert.model.batching import WINDOW
+from kosbert.model.directory import model_checksum
 from kosbert.model.encoder import Encoder
-from kosbert.model.fingerprint import model_checksum
 from kosbert.model.loading import load
 from kosbert.progress import ProgressCallback, ProgressEvent
 
@@ -95,7 +95,7 @@ def encode_file(
             "dim": dim,
             "max_length": encoder.max_length,
             # Vectors reveal another pooling or prompt, which the checksum of the files does not.
-            "probe": encoder.encode(list(_PROBES), normalize=True)[:, :8].tolist(),
+            "probe": encoder.encode(list(_PROBES), normalize_embeddings=True)[:, :8].tolist(),
         },
         "format": format,
         "precision": precision,
@@ -105,7 +105,7 @@ def encode_file(
     }
 
     def encode(texts: list[str]) -> NDArray[np.float32]:
-        return encoder.encode(texts, normalize=normalize_embeddings, dim=truncate_dim)
+        return encoder.encode(texts, normalize_embeddings=normalize_embeddings, truncate_dim=truncate_dim)
 
     def report() -> None:
         if on_progress:

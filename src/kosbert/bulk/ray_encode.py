@@ -38,7 +38,9 @@ class Worker:
         dim = self._truncate_dim or self._encoder.dim
         vectors = np.zeros((len(texts), dim), self._precision)
         sentences = [text for text, is_usable in zip(texts, usable, strict=True) if is_usable]
-        vectors[usable] = self._encoder.encode(sentences, normalize=self._normalize_embeddings, dim=self._truncate_dim)
+        vectors[usable] = self._encoder.encode(
+            sentences, normalize_embeddings=self._normalize_embeddings, truncate_dim=self._truncate_dim
+        )
         mask = pyarrow.array(~usable)
         column = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.reshape(-1)), dim, mask=mask)
         return table.append_column("vector", column)

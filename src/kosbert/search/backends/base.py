@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import UsageError, did_you_mean
-from kosbert.search.topk import nearest_rows
+from kosbert.model.topk import nearest_rows
 
 KINDS = ("exact", "hnsw", "binary", "milvus")
 
