@@ -119,7 +119,7 @@ def start_process():
     """Return a function that runs a script of this directory in a new process with torch already imported."""
     context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
-        context.set_forkserver_preload(["kosbert.training", "kosbert.cli.app"])
+        context.set_forkserver_preload(["kosbert.training.trainer", "kosbert.cli.app"])
     started = []
 
     def run(script: str, **variables: Any) -> multiprocessing.Process:
