@@ -14,7 +14,6 @@ import pytest
 
 import kosbert
 from kosbert.bulk import encode_file
-from kosbert.bulk import shards as shards_module
 from kosbert.bulk.shards import read_shards
 from kosbert.errors import KosbertError, UsageError
 from kosbert.model.torch_loading import load_torch
@@ -141,10 +140,10 @@ def test_a_full_disk_loses_nothing(file, model, tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         synced(descriptor)
 
-    monkeypatch.setattr(shards_module.os, "fsync", full)
-    with pytest.raises(KosbertError, match=r"\(No space left on device\): make room, then run the same command"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KosbertError, match=r"the disk is full.*run the same command; it resumes"):
         encode_file(file, tmp_path / "out", model=model, shard=200)
-    monkeypatch.setattr(shards_module.os, "fsync", synced)
+    monkeypatch.setattr(os, "fsync", synced)
     again = encode_file(file, tmp_path / "out", model=model, shard=200)
     assert again.rows == whole.rows
     assert everything(again.path)[0] == everything(whole.path)[0]
@@ -188,7 +187,7 @@ def test_killed_at_any_moment(file, model, tmp_path):
     assert names == wanted_names
     np.testing.assert_allclose(vectors, wanted, atol=2e-6)
     assert (out / "rejects.jsonl").read_bytes() == (whole.path / "rejects.jsonl").read_bytes()
-    assert not list(out.glob("*.part"))
+    assert not list(out.glob(".*.part"))
 
 
 def test_the_command_says_what_is_wrong(file, tmp_path, model):

@@ -64,7 +64,7 @@ def test_build_add_delete_info(kind: str, folder: Path) -> None:
     done = run(folder, "index", "info", "i")
     assert "random-words" in done.stdout
     scores = document(folder, "index", "evaluate", "i")["scores"]["index"]
-    assert scores["measures"]["recall@10"] == 1
+    assert scores["metrics"]["recall@10"] == 1
 
 
 def test_mistakes(folder: Path) -> None:

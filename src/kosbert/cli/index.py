@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kosbert.cli.output import DataDirOption, JsonOption, out, print_json
+from kosbert.progress import progress_bars
 
 app = typer.Typer(help="Keep sentences ready to be searched by meaning.", no_args_is_help=True)
 
@@ -122,27 +123,33 @@ def evaluate(
     ] = None,
     model: ModelOption = "builtin",
     on: Annotated[str, typer.Option(help="Without DIR: parakqc, klue-nli or kornli.")] = "parakqc",
-    hybrid: Annotated[bool, typer.Option("--hybrid", help="Also score words alone, and both together.")] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Also score BM25 alone and hybrid search.")] = False,
     queries: Annotated[int, typer.Option(min=1, help="Sentences of DIR that are searched for.")] = 1_000,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
     """Retrieval scores: of an index against exact search, or of a model: find paraphrases, or what is entailed."""
-    from kosbert.search.retrieval import against_exact, on_set
+    from kosbert.evaluation.retrieval import evaluate_retrieval, load_task, rank_dense
+    from kosbert.model import load_any
+    from kosbert.search.index_evaluation import against_exact, rank_hybrid
 
     if directory:
-        found = {"index": against_exact(directory, queries=queries)}
+        results = {"index": against_exact(directory, queries=queries)}
     else:
-        found = on_set(model, on, folder=data_dir, hybrid=hybrid, progress=True)
+        task = load_task(on, data_dir)
+        encoder = load_any(model, data_dir=data_dir)
+        with progress_bars() as on_progress:
+            ranker = rank_hybrid if hybrid else rank_dense
+            results = evaluate_retrieval(encoder, task, ranker=ranker, on_progress=on_progress)
     if json:
         print_json(
             {
                 "model": None if directory else model,
                 "on": None if directory else on,
-                "scores": {name: asdict(each) for name, each in found.items()},
+                "scores": {method: asdict(scores) for method, scores in results.items()},
             }
         )
         return
-    for name, scores in found.items():
-        shown = ", ".join(f"{measure} {value:.4f}" for measure, value in scores.measures.items())
-        out.print(f"{name:<8} {shown} ({scores.queries:,} queries)", highlight=False, markup=False, soft_wrap=True)
+    for method, scores in results.items():
+        metrics = ", ".join(f"{metric} {value:.4f}" for metric, value in scores.metrics.items())
+        out.print(f"{method:<8} {metrics} ({scores.queries:,} queries)", highlight=False, markup=False, soft_wrap=True)

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from kosbert import data
 from kosbert.data.records import LabeledPair, LabeledSentence, sentences_of
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.encoder import SupportsEncode
 
 Example: TypeAlias = LabeledSentence | LabeledPair
@@ -185,5 +185,5 @@ def suite(name: str, wanted: Sequence[str] = ()) -> list[Task]:
     tasks = {task.name: task for task in TASKS if task.suite == name}
     for task in wanted:
         if task not in tasks:
-            raise UsageError(f"the suite {name} has no task {task!r}: {nearest(task, tasks)}")
+            raise UsageError(f"the suite {name} has no task {task!r}: {did_you_mean(task, tasks)}")
     return [task for task in tasks.values() if not wanted or task.name in wanted]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.model.batching import batches_by_tokens, checked_texts, distinct, windows
 from kosbert.model.hardware import TOKEN_BUDGETS, cached_budget, measure_budget
 from kosbert.model.similarity import pairwise_similarity, similarity_matrix, unit
@@ -290,7 +290,7 @@ class Encoder(ABC):
         if name is None:
             return ""
         if name not in self.prompts:
-            raise UsageError(f"this model has no prompt named {name!r}; {nearest(name, self.prompts)}")
+            raise UsageError(f"this model has no prompt named {name!r}; {did_you_mean(name, self.prompts)}")
         return self.prompts[name]
 
     def _moved_to(self, device: str) -> AbstractContextManager[Any]:

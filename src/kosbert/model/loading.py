@@ -17,7 +17,7 @@
 from pathlib import Path
 from typing import Literal
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.model.directory import BUILTIN, ONNX_FILE, find_model, package_path, read_card
 from kosbert.model.encoder import Encoder, SupportsEncode
 
@@ -47,7 +47,7 @@ def load(
             or a GPU is requested; torch for all others.
     """
     if backend not in ("auto", "onnx", "torch"):
-        raise UsageError(f"unknown backend {backend!r}; {nearest(backend, ('auto', 'onnx', 'torch'))}")
+        raise UsageError(f"unknown backend {backend!r}; {did_you_mean(backend, ('auto', 'onnx', 'torch'))}")
     if isinstance(name, str) and (_baseline_kind(name) or _is_text_graph(name)):
         raise UsageError(
             f"{name} is a baseline and not a model: give {BUILTIN}, a directory or a Hugging Face name "
@@ -102,11 +102,11 @@ def _baseline_kind(name: str) -> str:
         return kind
     if colon and len(kind) > 1 and not Path(name).exists():  # one letter: a Windows drive
         if not kind.isidentifier():
-            raise UsageError(f"{kind} is neither a baseline nor a package: {nearest(kind, BASELINES)}")
+            raise UsageError(f"{kind} is neither a baseline nor a package: {did_you_mean(kind, BASELINES)}")
         try:
             package_path(name)
         except UsageError as error:
-            raise UsageError(f"{error}; if you want a baseline, {nearest(kind, BASELINES)}") from None
+            raise UsageError(f"{error}; if you want a baseline, {did_you_mean(kind, BASELINES)}") from None
     return ""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 METRICS = ("cosine", "dot", "euclidean", "manhattan")
 """Euclidean and Manhattan are negative distances, as in sentence-transformers."""
@@ -44,7 +44,7 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _comparable(left: Any, right: Any, metric: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     if metric not in METRICS:
-        raise UsageError(f"unknown metric {metric!r}; {nearest(metric, METRICS)}")
+        raise UsageError(f"unknown metric {metric!r}; {did_you_mean(metric, METRICS)}")
     first, second = _as_matrix(left), _as_matrix(right)
     if first.shape[1] != second.shape[1]:
         raise UsageError(

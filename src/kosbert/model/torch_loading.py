@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WeightedLayerPooling
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.directory import find_model, read_card
 from kosbert.model.packing import pack
 from kosbert.model.torch_encoder import TorchEncoder, quiet_transformers
@@ -27,7 +27,7 @@ def load_torch(
 ) -> TorchEncoder:
     """Load a model with torch, for training and for `encode` on any device; the arguments are those of `load`."""
     if pooling is not None and pooling not in POOLINGS:
-        raise UsageError(f"unknown pooling {pooling!r}; {nearest(pooling, POOLINGS)}")
+        raise UsageError(f"unknown pooling {pooling!r}; {did_you_mean(pooling, POOLINGS)}")
     directory = find_model(str(name))
     _refuse_pickle(directory)
     with quiet_transformers():

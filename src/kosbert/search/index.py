@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model import load_any
 from kosbert.model.batching import checked_texts
 from kosbert.model.similarity import unit
@@ -53,7 +53,7 @@ class Index:
             words: also keep words for hybrid search: morphemes (needs kiwipiepy) or bigrams.
         """
         if words and words not in ANALYZERS:
-            raise UsageError(f"unknown words {words!r}: {nearest(words, ANALYZERS)}")
+            raise UsageError(f"unknown words {words!r}: {did_you_mean(words, ANALYZERS)}")
         self.encoder = load_any(model) if isinstance(model, str) else model
         self.model: ModelIdentity = identify(self.encoder, model if isinstance(model, str) else "")
         self.kind, self.words = kind, words

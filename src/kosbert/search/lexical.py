@@ -91,7 +91,7 @@ class Lexical:
             kept = np.zeros_like(scores)
             kept[allowed] = scores[allowed]
             scores = kept
-        from kosbert.search.topk import top
+        from kosbert.model.topk import top
 
         return {int(place): float(scores[place]) for place in top(scores[None], k)[0] if scores[place] > 0}
 

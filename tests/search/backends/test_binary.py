@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from kosbert.model.similarity import unit
+from kosbert.model.topk import nearest_rows
 from kosbert.search.backends.binary import BinaryStore
 from kosbert.search.quantization import eight_bits, one_bit
-from kosbert.search.topk import nearest_rows
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError
 from kosbert.model.similarity import unit
+from kosbert.model.topk import top
 from kosbert.search.backends.base import Found, Keys, Vectors
 from kosbert.search.quantization import eight_bits, one_bit
-from kosbert.search.topk import top
 
 RESCORED = 16  # candidates for each neighbor that is asked for
 _LEAST = 200  # candidates in any case

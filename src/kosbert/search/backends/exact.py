@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from kosbert.errors import KosbertError
+from kosbert.model.topk import nearest_rows
 from kosbert.search.backends.base import Found, Keys, Vectors
-from kosbert.search.topk import nearest_rows
 
 VECTORS, KEYS = "vectors.npy", "keys.npy"
 

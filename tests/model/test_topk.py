@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from kosbert.search.topk import nearest_rows, top
+from kosbert.model.topk import nearest_rows, top
 
 # Whole numbers: their products are exact, so that ties are ties in both paths.
 WHOLE = st.integers(-4, 4).map(float)
