@@ -21,7 +21,7 @@ def similarity(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the cosine of a sentence with others: kosbert similarity "비가 많이 온다" "폭우가 쏟아진다" "주식이 올랐다"."""
+    """Compare a sentence with others: kosbert similarity "비가 많이 온다" "폭우가 쏟아진다" "주식이 올랐다"."""
     from kosbert.model import load
     from kosbert.model.similarity import similarity_matrix
 
