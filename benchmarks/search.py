@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from kosbert import data
 from kosbert.model.topk import nearest_rows
-from kosbert.search.backends.binary import BinaryStore
-from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
+from kosbert.search.backends.binary import BinaryBackend
+from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswBackend
 from kosbert.search.encoding import load_encoder, unit_vectors
-from kosbert.search.mining import most_similar
+from kosbert.search.mining import most_similar_pairs
 
 if TYPE_CHECKING:
     from kosbert.evaluation.retrieval import RetrievalScores
@@ -88,12 +88,12 @@ def timed(work: Callable[[], object]) -> tuple[float, object]:
 def pairs(texts: list[str], encoder: object, repeats: int) -> None:
     print(f"\n## The most similar pair among {len(texts):,} sentences\n")
     encoding, vectors = timed(lambda: unit_vectors(encoder, texts))  # type: ignore[arg-type]
-    times = [timed(lambda: most_similar(vectors, 1))[0] for _ in range(repeats)]  # type: ignore[arg-type]
-    (best,) = most_similar(vectors, 1)  # type: ignore[arg-type]
+    times = [timed(lambda: most_similar_pairs(vectors, 1))[0] for _ in range(repeats)]  # type: ignore[arg-type]
+    (best,) = most_similar_pairs(vectors, 1)  # type: ignore[arg-type]
     print("| from | seconds |\n|---|---|")
     print(f"| text (encoding included) | {encoding + np.median(times):.2f} |")
     print(f"| vectors | {np.median(times):.3f} ({min(times):.3f} to {max(times):.3f}, {repeats} runs) |")
-    print(f"\ncosine {best.cosine:.4f}: {texts[best.left]} / {texts[best.right]}")
+    print(f"\ncosine {best.cosine:.4f}: {texts[best.first]} / {texts[best.second]}")
 
 
 def ann(vectors: Vectors, queries: Vectors) -> None:
@@ -106,7 +106,7 @@ def ann(vectors: Vectors, queries: Vectors) -> None:
     built = {"exact": 0.0}
     keys = np.arange(len(vectors))
     for precision in ("float32", "float16", "int8"):
-        store = HnswStore(vectors.shape[1], precision)
+        store = HnswBackend(vectors.shape[1], precision)
         seconds, _ = timed(lambda store=store: store.add(keys, vectors))  # type: ignore[misc]
         with tempfile.TemporaryDirectory() as folder:
             store.write(Path(folder))
@@ -115,10 +115,10 @@ def ann(vectors: Vectors, queries: Vectors) -> None:
             name = f"usearch {precision}, width {width}"
             built[name], size[name] = seconds, written
             ways[name] = _usearch_at(store, width)
-    bits = BinaryStore(vectors.shape[1])
+    bits = BinaryBackend(vectors.shape[1])
     built["bits, rescored"], _ = timed(lambda: bits.add(keys, vectors))
     size["bits, rescored"] = (len(vectors) * vectors.shape[1] / 8) / 2**20  # and eight times that on disk
-    ways["bits, rescored"] = lambda query: bits.nearest(query, 10, None)[0]
+    ways["bits, rescored"] = lambda query: bits.search(query, 10, None)[0]
     _faiss(vectors, ways, built, size)
     times: dict[str, list[float]] = {name: [] for name in ways}
     hits = dict.fromkeys(ways, 0)
@@ -139,10 +139,10 @@ def ann(vectors: Vectors, queries: Vectors) -> None:
         )
 
 
-def _usearch_at(store: HnswStore, width: int) -> Callable[[Vectors], NDArray[np.int64]]:
+def _usearch_at(store: HnswBackend, width: int) -> Callable[[Vectors], NDArray[np.int64]]:
     def search(query: Vectors) -> NDArray[np.int64]:
-        store._graph.expansion_search = width  # what `nearest` would set for its own k
-        return np.atleast_2d(store._graph.search(store._stored(query), 10).keys).astype(np.int64)
+        store._graph.expansion_search = width  # what `search` would set for its own k
+        return np.atleast_2d(store._graph.search(store._quantize(query), 10).keys).astype(np.int64)
 
     return search
 
@@ -200,7 +200,7 @@ def child(step: str, folder: Path, count: int, queries: int) -> None:
     if step == "build":
         texts = (folder / "texts.txt").read_text(encoding="utf-8").split("\n")
         generator = np.random.default_rng(0)
-        index = Index(encoder, kind="hnsw", precision="int8")
+        index = Index(encoder, backend="hnsw", precision="int8")
         started = time.perf_counter()
         for start in range(0, count, 50_000):
             places = np.arange(start, min(start + 50_000, count)) % len(vectors)
@@ -215,7 +215,7 @@ def child(step: str, folder: Path, count: int, queries: int) -> None:
         started = time.perf_counter()
         index = Index.load(folder / "index", encoder)
         opened = time.perf_counter() - started
-        times = [timed(lambda row=row: index.nearest(vectors[row][None], 10))[0] for row in range(queries)]  # type: ignore[misc]
+        times = [timed(lambda row=row: index.query(vectors[row][None], 10))[0] for row in range(queries)]  # type: ignore[misc]
         figures = f"opened in {opened:.2f} s, p50 {np.median(times) * 1000:.2f} ms over {queries} queries"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform != "darwin" else 2**20)
     print(f"| {step} | {figures} | {peak:.0f} |")
