@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model.topk import top
+from kosbert.model.topk import top_k
 from kosbert.text import clean
 
 # Tag prefixes of nouns, verbs, adjectives, roots, adverbs, foreign words, Hanja and numbers; not of particles, endings
@@ -95,7 +95,7 @@ class LexicalIndex:
             allowed_scores = np.zeros_like(scores)
             allowed_scores[allowed] = scores[allowed]
             scores = allowed_scores
-        return {int(row): float(scores[row]) for row in top(scores[None], k)[0] if scores[row] > 0}
+        return {int(row): float(scores[row]) for row in top_k(scores[None], k)[0] if scores[row] > 0}
 
     def write(self, folder: Path) -> None:
         """Write score arrays and vocabulary; nothing for an index without tokens."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError
 from kosbert.model.similarity import unit
-from kosbert.model.topk import top
+from kosbert.model.topk import top_k
 from kosbert.search.backends.base import Keys, Neighbors, Vectors, quantize_int8
 
 OVERSAMPLING = 16  # candidates to rescore per requested neighbor
@@ -76,7 +76,7 @@ class BinaryBackend:
             else:
                 candidate_rows = rows
             scores = unit(self._int8[candidate_rows].astype(np.float32)) @ query  # (candidates,)
-            best = top(scores[None], k)[0]
+            best = top_k(scores[None], k)[0]
             keys[number], cosines[number] = self._keys[candidate_rows[best]], scores[best]
         return keys, cosines
 
