@@ -46,7 +46,7 @@ def test_the_vectors_are_those_of_encode(form, file, model, tmp_path):
     lines = file.read_text(encoding="utf-8").splitlines()
     names, vectors = everything(done.path)
     assert names == [str(n) for n, line in enumerate(lines, 1) if line.strip()]
-    wanted = kosbert.load(model).encode([line for line in lines if line.strip()], normalize=True)
+    wanted = kosbert.load(model).encode([line for line in lines if line.strip()], normalize_embeddings=True)
     np.testing.assert_allclose(vectors, wanted, atol=2e-6)
     assert vectors.dtype == np.float32
     rejects = [json.loads(line) for line in (done.path / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -71,7 +71,7 @@ def test_equal_to_sentence_transformers(tiny, tokens, ours, theirs, layout):
     torch.testing.assert_close(ours(tiny)([one, other], labels), expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("loss", [CosineSimilarityLoss, CoSENTLoss])
+@pytest.mark.parametrize("loss_fn", [CosineSimilarityLoss, CoSENTLoss])
 def test_gradient_flows(gradients, table, column, loss_fn):
     features = [column(*numbers) for numbers in FIRST_WITH_ALL]
     _, found = gradients(loss_fn(table(ROWS)), features, torch.tensor([0.1, 0.9, 0.5]))
@@ -90,7 +90,7 @@ def test_other_mistakes(table, column):
     with pytest.raises(UsageError, match="scale must be above 0"):
         CoSENTLoss(table(ROWS), scale=0)
     for loss_fn in (CosineSimilarityLoss, CoSENTLoss):
-        with pytest.raises(UsageError, match="one label a row but got none"):
+        with pytest.raises(UsageError, match="one label per row but got none"):
             loss_fn(table(ROWS))([column(0), column(1)])
         with pytest.raises(UsageError, match=r"needs 2 text columns \(sentence1, sentence2\) but the data has 3"):
             loss_fn(table(ROWS))([column(0), column(1), column(2)], torch.tensor([0.5]))

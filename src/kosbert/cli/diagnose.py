@@ -30,7 +30,7 @@ def diagnose(
     """Test a model on Korean minimal pairs (negation, particles, spelling, …); alignment, uniformity, anisotropy."""
     from kosbert.evaluation.diagnostics import diagnose as run
     from kosbert.evaluation.diagnostics import positives_of
-    from kosbert.model.baselines import encoder  # brings scipy and scikit-learn
+    from kosbert.model import load_any
 
     sentences, positives = None, None
     if on:
@@ -39,7 +39,7 @@ def diagnose(
         sentences = [text for row in rows for text in data.sentences_of(row)]
         positives = positives_of(rows)
     with err.status(f"encoding with {escape(model)}"):
-        found = run(encoder(model, folder=data_dir), sentences=sentences, positives=positives)
+        found = run(load_any(model, data_dir=data_dir), sentences=sentences, positives=positives)
     if json:
         print_json({"model": model, "on": on or None, **found.to_dict(examples)})
         return

@@ -161,11 +161,11 @@ def _sets(
 
 
 def _encoder(name: str, data_dir: Path | None) -> "SupportsEncode":
-    from kosbert.model.baselines import encoder
+    from kosbert.model import load_any
 
     try:
         with err.status(f"loading {name}"):
-            return encoder(name, folder=data_dir)
+            return load_any(name, data_dir=data_dir)
     except UsageError:
         raise
     except KosbertError as error:

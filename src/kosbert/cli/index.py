@@ -136,14 +136,14 @@ def evaluate(
 ) -> None:
     """Score an index against exact search, or a model on a retrieval task (paraphrases or entailment)."""
     from kosbert.evaluation.retrieval import evaluate_retrieval, load_task, rank_dense
-    from kosbert.search.encoding import load_encoder
+    from kosbert.model import load_any
     from kosbert.search.index_evaluation import against_exact, rank_hybrid
 
     if directory:
         results = {"index": against_exact(directory, queries=queries)}
     else:
         retrieval_task = load_task(task, data_dir)
-        encoder = load_encoder(model, data_dir)
+        encoder = load_any(model, data_dir=data_dir)
         with progress_bars() as on_progress:
             ranker = rank_hybrid if hybrid else rank_dense
             results = evaluate_retrieval(encoder, retrieval_task, ranker=ranker, on_progress=on_progress)

@@ -31,11 +31,11 @@ def transfer(
     """Score frozen vectors on sentiment, topic, intent, paraphrase: logistic regression, by SentEval's protocol."""
     from kosbert.evaluation.transfer import transfer as run
     from kosbert.evaluation.transfer_tasks import suite as tasks_of
-    from kosbert.model.baselines import encoder
+    from kosbert.model import load_any
 
     chosen = tasks_of(suite, task or ())  # a wrong name is told before a model is loaded
     with err.status(f"loading {model}"):
-        loaded = encoder(model, folder=data_dir)
+        loaded = load_any(model, data_dir=data_dir)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"), TimeElapsedColumn())
     with Progress(*columns, console=err) as bar:
         bars: dict[str, Any] = {}

@@ -5,8 +5,8 @@ kfold=10: logistic regression as it is, nothing standardized, its strength chose
 What differs: scikit-learn stops its solver after 100 steps, ours goes on until it has converged; and an accuracy over
 folds is that of all rows together, not the mean of rounded ones.
 
-    from kosbert.model.baselines import encoder
-    outcome = transfer(encoder("builtin"), "ko")
+    from kosbert.model import load_any
+    outcome = transfer(load_any("builtin"), "ko")
 """
 
 import time

@@ -12,6 +12,7 @@ import numpy as np
 
 from kosbert.errors import UsageError
 from kosbert.files import atomic_write
+from kosbert.model import load_any
 from kosbert.progress import ProgressCallback, ProgressEvent
 from kosbert.search.backends.base import Vectors
 from kosbert.search.clustering import (
@@ -24,7 +25,7 @@ from kosbert.search.clustering import (
     stability,
     topics,
 )
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.rows import read_rows
 
 MAX_MAP_POINTS = 3_000
@@ -110,7 +111,7 @@ def cluster(
             f"the map is a web page: give a name that ends in .html in an existing directory, not {map_path}"
         )
     rows = read_rows(file, text=text_column)
-    vectors = unit_vectors(load_encoder(model), rows.texts, on_progress=on_progress)
+    vectors = unit_vectors(load_any(model), rows.texts, on_progress=on_progress)
     _report(on_progress, "cluster", 0)
     labels = cluster_vectors(vectors, config)
     _report(on_progress, "cluster", 1)

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,24 +21,12 @@ _PROBES = ("오늘은 날씨가 좋아서 공원에서 책을 읽었다.", "새 
 _MIN_PROBE_COSINE = 0.98  # threads and batches change it by less than 0.001, another pooling by far more
 
 
-def load_encoder(name: str, folder: Path | None = None) -> "SupportsEncode":
-    """The encoder that a user's MODEL names; a model is loaded without the baselines, which bring scikit-learn."""
-    kind = name.partition(":")[0]
-    if ":" not in name and kind not in ("tfidf", "random", "random-words"):
-        from kosbert.model import load
-
-        return load(name)
-    from kosbert.model.baselines import encoder
-
-    return encoder(name, folder=folder)
-
-
 def unit_blocks(
     encoder: "SupportsEncode", texts: Sequence[str], *, on_progress: ProgressCallback | None = None
 ) -> Iterator[NDArray[np.float32]]:
     """Yield the unit vectors of some thousand texts at a time, (block, dim)."""
     if isinstance(encoder, Encoder):
-        blocks = encoder.encode_stream(texts, normalize=True)
+        blocks = encoder.encode_stream(texts, normalize_embeddings=True)
     else:
         blocks = (unit(check_vectors(encoder.encode(window), len(window))) for window in windows(texts))
     done = 0
@@ -111,7 +98,7 @@ def identify(encoder: "SupportsEncode", name: str = "") -> ModelIdentity:
     probe = tuple(tuple(round(float(value), 5) for value in row) for row in vectors)
     source = str(getattr(encoder, "source", ""))
     if isinstance(encoder, Encoder) and source:
-        from kosbert.model.fingerprint import model_checksum
+        from kosbert.model.directory import model_checksum
 
         checksum = model_checksum(encoder)
     else:

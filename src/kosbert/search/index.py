@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError, did_you_mean
-from kosbert.model.batching import check
+from kosbert.model import load_any
+from kosbert.model.batching import checked_texts
 from kosbert.model.similarity import unit
 from kosbert.progress import ProgressCallback
 from kosbert.search import storage
 from kosbert.search.backends.base import VectorBackend, Vectors, new_backend, open_backend
 from kosbert.search.documents import Documents
-from kosbert.search.encoding import ModelIdentity, check_vectors, identify, load_encoder, unit_blocks, unit_vectors
+from kosbert.search.encoding import ModelIdentity, check_vectors, identify, unit_blocks, unit_vectors
 from kosbert.search.hits import Hit, dense_hits, hybrid_hits
 from kosbert.search.lexical import ANALYZERS, LexicalIndex, analyze
 
@@ -54,7 +55,7 @@ class Index:
         """
         if lexical and lexical not in ANALYZERS:
             raise UsageError(f"unknown lexical analyzer {lexical!r}: {did_you_mean(lexical, ANALYZERS)}")
-        self.encoder = load_encoder(model) if isinstance(model, str) else model
+        self.encoder = load_any(model) if isinstance(model, str) else model
         self.model: ModelIdentity = identify(self.encoder, model if isinstance(model, str) else "")
         self.backend, self.lexical = backend, lexical
         self._documents = Documents()
@@ -132,7 +133,7 @@ class Index:
         self._check_writable()
         if isinstance(texts, str):
             raise UsageError("one string is not a list of sentences: give a list")
-        texts = list(check(texts, clean=False))
+        texts = list(checked_texts(texts, clean=False))
         keys = np.arange(self._next_key, self._next_key + len(texts), dtype=np.int64)
         new_ids = [str(id) for id in (keys.tolist() if ids is None else ids)]
         for name, values in (("ids", new_ids), ("metadata", metadata)):
@@ -293,7 +294,7 @@ class Index:
     def _open(cls, directory: Path, model: "str | SupportsEncode | None", *, writable: bool) -> "Index":
         manifest = storage.read_manifest(directory)
         name = model if isinstance(model, str) else manifest.model.name if model is None else ""
-        encoder = load_encoder(name) if name or model is None or isinstance(model, str) else model
+        encoder = load_any(name) if name or model is None or isinstance(model, str) else model
         identity = identify(encoder, name)
         if not identity.matches(manifest.model):
             raise UsageError(

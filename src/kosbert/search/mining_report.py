@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kosbert.model import load_any
 from kosbert.progress import ProgressCallback
 from kosbert.search.drop_rows import check_target, write_without
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.mining import most_similar_pairs, near_duplicates
 from kosbert.search.rows import read_rows
 from kosbert.text import clean
@@ -89,7 +90,7 @@ def mine(
     for row, text in enumerate(rows.texts):
         first_row.setdefault(clean(text), row)
     distinct_rows = np.fromiter(first_row.values(), np.int64, len(first_row))
-    vectors = unit_vectors(load_encoder(model), list(first_row), on_progress=on_progress)
+    vectors = unit_vectors(load_any(model), list(first_row), on_progress=on_progress)
     near = near_duplicates(vectors, threshold, on_progress=on_progress)
     duplicate_of = {int(distinct_rows[pair.second]): (int(distinct_rows[pair.first]), pair.cosine) for pair in near}
     duplicates = []
