@@ -138,7 +138,7 @@ def test_info(client, encoder) -> None:
     assert response["max_length"] == encoder.max_length
     assert response["backend"] == "onnx"
     assert response["version"] == __version__
-    assert response["index"] == {"sentences": 40, "fields": ["year"], "hybrid": True, "kind": "exact"}
+    assert response["index"] == {"sentences": 40, "fields": ["year"], "hybrid": True, "backend": "exact"}
     assert response["limits"] == {"max_body_bytes": 4 * 2**20, "max_texts": 2048, "max_tokens": 32768}
     assert (response["report"], response["requires_key"]) == (True, False)
 

@@ -1,4 +1,4 @@
-"""Which words made a query and a hit similar: how far their cosine falls when one of them is left out."""
+"""Explain a cosine similarity by words: the drop of the cosine when a word is left out (occlusion)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordEffect:
-    """A word between spaces, and how much the cosine falls without it; below zero it stands in the way."""
+    """A space-separated word and the drop of the cosine without it; negative if the cosine rises."""
 
     word: str
     effect: float
@@ -23,7 +23,7 @@ class WordEffect:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each word of the query and of the hit did for their cosine."""
+    """The cosine of a query and a hit, and the effect of each of their words."""
 
     cosine: float
     query: list[WordEffect]
@@ -31,7 +31,7 @@ class Explanation:
 
 
 def explain(encoder: "SupportsEncode", query: str, texts: Sequence[str]) -> list[Explanation]:
-    """Explain the cosine of a query with each of some texts, all variants encoded in one call."""
+    """Explain the cosine of a query with each of some texts; all variants are encoded in one call."""
     return explain_vectors(unit_vectors(encoder, sentences_to_explain(query, texts)), query, texts)
 
 
@@ -57,9 +57,9 @@ def explain_vectors(vectors: NDArray[np.float32], query: str, texts: Sequence[st
 
 
 def without_each_word(text: str) -> list[str]:
-    """The text without its first word, without its second, and so on."""
+    """Return the text without its first word, without its second, and so on."""
     words = text.split()
-    return [" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))]
+    return [" ".join(words[:position] + words[position + 1 :]) for position in range(len(words))]
 
 
 def _effects(text: str, drops: NDArray[np.float32]) -> list[WordEffect]:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.search.clustering import Settings, centers, group
+from kosbert.search.cluster_report import MAX_MAP_POINTS
+from kosbert.search.clustering import ClusteringConfig, centroids, cluster_vectors, project_2d, topics
 from kosbert.search.hits import Hit
 from kosbert.search.index import Index
-from kosbert.search.map_page import MOST, layout
-from kosbert.search.topics import label_groups
 from kosbert.serving.errors import ApiError
 from kosbert.serving.served_model import ServedModel
 
@@ -85,15 +84,15 @@ class IndexService:
 
     def _cluster(self, method: str, n_clusters: int) -> dict[str, Any]:
         sample = self._load_sample()
-        labels = group(sample.vectors, Settings(method, n_clusters))
-        topics = label_groups(sample.texts, labels)
+        labels = cluster_vectors(sample.vectors, ClusteringConfig(method, n_clusters))
+        cluster_topics = topics(sample.texts, labels)
         clusters = []
-        for cluster_id, center in enumerate(centers(sample.vectors, labels)):
+        for cluster_id, centroid in enumerate(centroids(sample.vectors, labels)):
             members = np.flatnonzero(labels == cluster_id)
-            nearest = members[np.argsort(-(sample.vectors[members] @ center), kind="stable")]
+            nearest = members[np.argsort(-(sample.vectors[members] @ centroid), kind="stable")]
             representatives = list(dict.fromkeys(sample.texts[index] for index in nearest.tolist()))[:_REPRESENTATIVES]
             clusters.append({
-                "id": cluster_id, "size": len(members), "topic": topics[cluster_id],
+                "id": cluster_id, "size": len(members), "topic": cluster_topics[cluster_id],
                 "representatives": representatives,
             })  # fmt: skip
         points = [
@@ -105,10 +104,10 @@ class IndexService:
     def _load_sample(self) -> Sample:
         if self._sample is None:
             indexes = np.arange(len(self.index))
-            if len(indexes) > MOST:
-                indexes = np.sort(np.random.default_rng(0).choice(len(indexes), MOST, replace=False))
+            if len(indexes) > MAX_MAP_POINTS:
+                indexes = np.sort(np.random.default_rng(0).choice(len(indexes), MAX_MAP_POINTS, replace=False))
             texts = self.index.texts()
             with self._lock:
                 vectors = self.index.vectors(indexes)
-            self._sample = Sample([texts[index] for index in indexes.tolist()], vectors, layout(vectors, 0))
+            self._sample = Sample([texts[index] for index in indexes.tolist()], vectors, project_2d(vectors, 0))
         return self._sample

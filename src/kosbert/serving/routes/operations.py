@@ -22,7 +22,7 @@ class IndexInfo(BaseModel):
     sentences: int
     fields: list[str]
     hybrid: bool
-    kind: str
+    backend: str
 
 
 class LimitsInfo(BaseModel):
@@ -83,7 +83,8 @@ def operations_routes(service: Service) -> APIRouter:
                 "backend": service.model.backend,
                 "version": kosbert.__version__,
                 "index": None if index is None else {
-                    "sentences": len(index), "fields": index.fields, "hybrid": bool(index.words), "kind": index.kind,
+                    "sentences": len(index), "fields": index.fields, "hybrid": bool(index.lexical),
+                    "backend": index.backend,
                 },
                 "limits": {
                     "max_body_bytes": limits.max_body_bytes, "max_texts": limits.max_texts,
