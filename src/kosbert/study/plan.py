@@ -17,8 +17,9 @@ from typing import Any
 from kosbert.errors import KosbertError, UsageError
 from kosbert.files import sha256_file
 from kosbert.model.directory import BUILTIN_MODELS, builtin_directory, directory_checksum, find_model
-from kosbert.study.config import Preset, Probe, StudyConfig, Variant, merge
+from kosbert.study.config import Preset, Probe, StudyConfig, Variant
 from kosbert.training.columns import read_rows
+from kosbert.training.config import merge
 from kosbert.training.distillation import teacher_checksums
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
