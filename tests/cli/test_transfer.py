@@ -40,7 +40,7 @@ def test_json() -> None:
     [score] = document["tasks"]
     assert score["data"] == ["sample-nli-dev", "sample-nli-test"]
     assert 0 < score["accuracy"]["low"] < score["accuracy"]["value"] < score["accuracy"]["high"] < 1
-    assert "is not here" in document["missing"]["nowhere"]
+    assert "is missing" in document["missing"]["nowhere"]
 
 
 def test_table() -> None:
@@ -49,7 +49,7 @@ def test_table() -> None:
     printed = " ".join(done.stdout.split())  # however wide the terminal is
     assert "accuracy ×100" in printed
     assert "at most 300 rows" in printed
-    assert "nowhere: senteval/CR/custrev.neg of cr is not here: get it from" in printed
+    assert "nowhere: senteval/CR/custrev.neg of cr is missing: get it from" in printed
     assert "sample" in done.stderr  # the progress bar
 
 

@@ -248,7 +248,7 @@ def test_what_is_not_here_does_not_stop_the_others() -> None:
     again = transfer(RandomWords(64), "ko", tasks=["sample"])
     assert again.scores[0].accuracy == outcome.scores[0].accuracy
     assert again.average == again.scores[0].accuracy.value
-    with pytest.raises(KosbertError, match="is not here"):
+    with pytest.raises(KosbertError, match="is missing"):
         transfer(RandomWords(64), "ko", tasks=["nowhere"])
 
 

@@ -70,7 +70,7 @@ def test_the_first_data_that_is_here_is_taken(tmp_path: Path, monkeypatch: pytes
     splits, parts = Task("either", "ko", (away, here)).load()
     assert (splits, len(parts["all"])) == (["sample-nli-dev"], 600)
     assert len(Task("either", "ko", (here,)).load(limit=50)[1]["all"]) == 50
-    with pytest.raises(KosbertError, match="senteval/CR/custrev.neg of cr is not here: get it from"):
+    with pytest.raises(KosbertError, match="senteval/CR/custrev.neg of cr is missing: get it from"):
         Task("neither", "ko", (away, {"all": "mr"})).load()
 
 

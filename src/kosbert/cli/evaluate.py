@@ -9,8 +9,9 @@ import typer
 from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
 from kosbert.errors import KosbertError, UsageError
+from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
     from kosbert.evaluation.evaluate import Comparison, Evaluation, ScoredSet
@@ -58,8 +59,9 @@ def evaluate(
     json: JsonOption = False,
 ) -> None:
     """Score a model on similarity sets: kosbert evaluate MODEL --on korsts-test klue-sts-dev."""
+    from kosbert.data.loading import read_records
     from kosbert.evaluation.evaluate import evaluate as score
-    from kosbert.evaluation.evaluate import read_rows, read_vectors
+    from kosbert.evaluation.evaluate import read_vectors
     from kosbert.evaluation.sts import encode_pairs
 
     names = names or []
@@ -70,7 +72,7 @@ def evaluate(
     sets = _sets(on, names[wanted:], column, data_dir)
     if vectors and len(sets) > 1:
         raise UsageError(f"one pair of vector files fits one set, not {len(sets)}: give --vectors with a single --on")
-    rows = read_rows(training, folder=data_dir) if training else None
+    rows = read_records(training, data_dir=data_dir) if training else None
     settings: dict[str, Any] = {"cut": slices, "training": rows, "resamples": resamples, "seed": seed}
     runs: dict[str, list[Evaluation]] = {}
     if vectors:
@@ -156,8 +158,8 @@ def _sets(
     if not references:
         raise UsageError("say what to evaluate on: give --on with splits or files, e.g. --on korsts-test")
     columns = parse_columns(column or ())
-    with download_progress() as progress:
-        return [read_set(each, folder=data_dir, columns=columns, progress=progress) for each in references]
+    with progress_bars() as on_progress:
+        return [read_set(each, folder=data_dir, columns=columns, on_progress=on_progress) for each in references]
 
 
 def _encoder(name: str, data_dir: Path | None) -> "SupportsEncode":

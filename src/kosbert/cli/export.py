@@ -34,9 +34,9 @@ def export(
 ) -> None:
     """Write one ONNX graph from token ids to the vector: kosbert export runs/nli-sts/model --int8."""
     from kosbert.data import sentences_of
+    from kosbert.data.loading import read_records
     from kosbert.evaluation.evaluate import read_set
     from kosbert.export import export as write
-    from kosbert.training.columns import read_rows
 
     if form not in _FORMS:
         raise UsageError(f"there is no format {form!r}: choose {', '.join(_FORMS)}")
@@ -44,7 +44,7 @@ def export(
     pairs = (gate, read_set(gate, folder=data_dir).pairs) if int8 else None
     if pca and dim is None:
         raise UsageError("main axes are for fewer dimensions: say how many with --dim")
-    rows = read_rows([pca], folder=data_dir) if pca else []
+    rows = read_records(pca, data_dir=data_dir) if pca else []
     axes_of = [text for row in rows for text in sentences_of(row)] if pca else None
     reported = {name: read_set(name, folder=data_dir).pairs for name in report or ()}
     with err.status("writing the graph"):

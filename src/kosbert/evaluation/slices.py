@@ -104,9 +104,9 @@ def leaked(pairs: Sequence[ScoredPair], training: Iterable[Record]) -> tuple[NDA
     for found in overlap(training, pairs, examples=2 * len(pairs)):
         for match in found.examples:
             if found.unit == "pair":
-                whole.add(frozenset(match.against))
+                whole.add(frozenset(match.held_out))
             else:
-                sentences.update(match.against)
+                sentences.update(match.held_out)
     return (
         np.array([frozenset((pair.sentence1, pair.sentence2)) in whole for pair in pairs], bool),
         np.array([pair.sentence1 in sentences or pair.sentence2 in sentences for pair in pairs], bool),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
-from kosbert.data.locate import NotHereError
+from kosbert.data.locate import MissingFileError
 from kosbert.data.records import sentences_of
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.logistic_regression import CHOOSING, BatchedLogisticRegression, Labels
@@ -188,7 +188,7 @@ def transfer(
     for task in suite(name, tasks):
         try:
             splits, parts = task.load(folder, limit=limit, seed=seed)
-        except NotHereError as error:  # any other trouble with a file is not its absence
+        except MissingFileError as error:  # any other trouble with a file is not its absence
             missing[task.name] = str(error)
             continue
         scores.append(score_task(task, splits, parts, vectors, seed=seed, report=report))

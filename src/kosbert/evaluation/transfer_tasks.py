@@ -103,7 +103,7 @@ def features_of(kind: Features, vectors: Mapping[str, NDArray[np.float32]], rows
 
 
 def _examples(reference: str, folder: Path | None) -> list[Example]:
-    rows = data.load(reference, folder=folder, download=False)
+    rows = data.load(reference, data_dir=folder, download=False)
     return [row for row in rows if isinstance(row, LabeledSentence | LabeledPair)]
 
 

@@ -151,7 +151,7 @@ def _topic_sample(plan: StudyPlan, data_dir: Path | None) -> dict[str, Any] | No
         dataset, split = data.resolve(name)
         if not data.available(dataset, split, data_dir):
             continue
-        rows = [row for row in data.load(name, folder=data_dir) if isinstance(row, LabeledSentence)]
+        rows = [row for row in data.load(name, data_dir=data_dir) if isinstance(row, LabeledSentence)]
         labels = sorted({row.label for row in rows})
         rng = np.random.default_rng(0)
         sample = []
