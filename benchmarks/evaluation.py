@@ -27,7 +27,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from kosbert import data
-from kosbert.evaluation.evaluate import ScoredSet, evaluate
+from kosbert.evaluation.evaluate import STSDataset, evaluate
 from kosbert.evaluation.resampling import bootstrap
 from kosbert.evaluation.sts import encode_pairs, gold_scores, paired_cosine
 from kosbert.model import load
@@ -75,7 +75,7 @@ def main() -> None:
         build(Path(folder), [text for pair in pairs for text in data.sentences_of(pair)])
         model = load(folder, device="cpu")
     vectors = encode_pairs(model, pairs)
-    scored = ScoredSet(name, pairs)
+    scored = STSDataset(name, pairs)
     encoding, scoring = [], []
     for _ in range(arguments.rounds):
         encoding.append(timed(lambda: encode_pairs(model, pairs)))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.evaluation.significance import over_seeds
+from kosbert.evaluation.significance import seed_statistics
 from kosbert.study.significance import Resampled, estimate
 
 
@@ -22,7 +22,7 @@ def table(rng, rows, seeds=3, pairs=120, noise=1.0, seed_noise=0.5):
 
 def test_without_pairs_it_is_the_t_interval_over_seeds():
     scores = [0.861, 0.857, 0.866]
-    found, known = estimate(scores, np.full(50, 0.86), 1000), over_seeds(scores)
+    found, known = estimate(scores, np.full(50, 0.86), 1000), seed_statistics(scores)
     assert (found.value, found.low, found.high) == pytest.approx((known.mean, known.low, known.high))
 
 

@@ -233,7 +233,7 @@ def _parts(found: dict[str, Any], speeds: list[Speed]) -> list[Part]:
     part.table(Table(["way", "sentences a second", "ratio", "spread"], lines))
     published = published_scores("speed")
     lines = [
-        [Cell(each.model), Cell(each.measure.split("_")[0].upper()), Cell(f"{each.value:,.0f}")] for each in published
+        [Cell(each.model), Cell(each.metric.split("_")[0].upper()), Cell(f"{each.value:,.0f}")] for each in published
     ]
     theirs = Part("Published", f"{published[0].source}. {published[0].caveat}" if published else "")
     theirs.table(Table(["model", "device", "sentences a second"], lines))

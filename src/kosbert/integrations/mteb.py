@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import UsageError
-from kosbert.evaluation.sts import similarity
+from kosbert.evaluation.sts import paired_similarity
 from kosbert.model.encoder import SupportsEncode
 from kosbert.model.similarity import similarity_matrix
 
@@ -45,7 +45,7 @@ class MtebEncoder:
 
     def similarity_pairwise(self, first: Any, second: Any) -> NDArray[np.float64]:
         """Cosine of the first with the first, the second with the second, …"""
-        return similarity(np.asarray(first), np.asarray(second), "cosine")
+        return paired_similarity(np.asarray(first), np.asarray(second), "cosine")
 
 
 def korean_tasks() -> Any:

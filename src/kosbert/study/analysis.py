@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from kosbert import data
 from kosbert.data.records import LabeledSentence, ScoredPair
 from kosbert.evaluation.evaluate import read_set
-from kosbert.evaluation.slices import slices
+from kosbert.evaluation.slices import slice_scores
 from kosbert.model.encoder import SupportsEncode
 from kosbert.study.plan import Plan, Run
 from kosbert.study.scoring import as_it_is, encoder_of
@@ -27,7 +27,7 @@ def sliced(runs: Sequence[StoredRun], name: str, data_dir: Path | None) -> list[
     pairs = read_set(name, folder=data_dir).pairs
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for run in runs:
-        for each in slices(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
+        for each in slice_scores(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
             empty: dict[str, Any] = {"kind": each.kind, "name": each.name, "pairs": each.pairs, "rows": {}}
             entry = found.setdefault((each.kind, each.name), empty)
             entry["rows"].setdefault(run.row, []).append(each.spearman.value if each.spearman else None)

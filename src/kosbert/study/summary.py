@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.evaluation.published_scores import published_scores
-from kosbert.evaluation.significance import over_seeds
+from kosbert.evaluation.significance import seed_statistics
 from kosbert.study.config import shipped
 from kosbert.study.plan import Plan
 from kosbert.study.runner import Outcome, stage_cost
@@ -109,7 +109,7 @@ def _scores(runs: Sequence[StoredRun], row: str, name: str, resampled: Resampled
     others = {}
     for measure in own[0]:
         values = [each[measure] for each in own]
-        others[measure] = None if None in values else asdict(over_seeds(values))
+        others[measure] = None if None in values else _seed_statistics(values)
     return {"spearman": asdict(resampled.mean(row)), "seeds": resampled.seeds(row), "measures": others}
 
 
@@ -118,7 +118,7 @@ def _accuracy(runs: Sequence[StoredRun]) -> dict[str, Any]:
     for run in runs:
         if "nli" in run.scores:
             found.setdefault(run.row, []).append(run.scores["nli"]["accuracy"])
-    return {row: asdict(over_seeds(values)) for row, values in found.items()}
+    return {row: _seed_statistics(values) for row, values in found.items()}
 
 
 def _published(plan: Plan) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def _published(plan: Plan) -> dict[str, Any]:
     for each in published_scores(plan.study.published):
         for row in plan.rows:
             if row.published and each.model == row.published:
-                rows.setdefault(row.name, {})[each.measure] = each.value
-                source = sources.setdefault(each.source, {"address": each.address, "caveats": {}})
+                rows.setdefault(row.name, {})[each.metric] = each.value
+                source = sources.setdefault(each.source, {"address": each.url, "caveats": {}})
                 about = source["caveats"].setdefault(each.caveat, [])
                 about += [] if row.name in about else [row.name]
     return {"set": plan.study.published, "rows": rows, "sources": sources} if rows else {}
@@ -144,7 +144,7 @@ def _elsewhere(plan: Plan, name: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for each in published_scores(name):
         if each.source in sources:
-            found.setdefault(each.model, {})[each.measure] = each.value
+            found.setdefault(each.model, {})[each.metric] = each.value
     return {model: measures for model, measures in found.items() if "average" in measures}
 
 
@@ -272,3 +272,8 @@ def open_summary(folder: Path) -> dict[str, Any]:
 
     found: dict[str, Any] = read_json(folder / "summary.json")
     return found
+
+
+def _seed_statistics(values: list[float]) -> dict[str, Any]:
+    statistics = asdict(seed_statistics(values))
+    return {"deviation" if key == "std" else key: value for key, value in statistics.items()}
