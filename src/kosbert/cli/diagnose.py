@@ -65,7 +65,7 @@ def _print_phenomena(diagnosis: "Diagnosis", model: str) -> None:
             "" if result is diagnosis.overall else meaning,
             str(result.count),
             f"{result.accuracy.value:.0%}",
-            f"{result.accuracy.low:.0%} to {result.accuracy.high:.0%}",
+            f"{100 * result.accuracy.low:.0f}–{result.accuracy.high:.0%}",
             str(result.tied),
             f"{result.paraphrase_cosine:.3f}",
             f"{result.changed_cosine:.3f}",

@@ -320,7 +320,7 @@ def _print_published_scores(runs: dict[str, list["EvaluationResult"]]) -> None:
 
 
 def _print_comparisons(first: str, second: str, coefficient: str, results: Sequence["ComparisonResult"]) -> None:
-    table = _table("", "dataset", ">pairs", ">A", ">B", ">A - B", ">95% CI", ">p (Holm)", "result")
+    table = _table("", "dataset", ">pairs", ">A", ">B", ">A - B", ">95% CI", ">p", "result")
     labels = {"first": "[green]A is better[/]", "second": "[green]B is better[/]", "tie": "tie"}
     for comparison in results:
         cells = ["undefined"] * 2 + ["–"] * 3 + ["undefined"]

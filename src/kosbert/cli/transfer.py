@@ -43,14 +43,14 @@ def transfer(
         document = {"model": model, "suite": suite, "seed": seed, "limit": limit, "average": result.average}
         print_json(document | {"tasks": [asdict(score) for score in result.scores], "missing": result.missing})
         return
-    title = f"{model}: accuracy ×100 of logistic regression on frozen embeddings"
+    title = f"{model}: accuracy ×100 of logistic regression"
     _print_table(result, title if limit is None else f"{title}, at most {limit:,} rows per split")
 
 
 def _print_table(result: "TransferResult", title: str) -> None:
     table = Table(title=title, box=box.SIMPLE, collapse_padding=True, pad_edge=False)
     table.add_column("task")
-    for heading in ("accuracy", "95% CI", "test rows", "F1", "unseen rows"):
+    for heading in ("accuracy", "95% CI", "rows", "F1", "unseen rows"):
         table.add_column(heading, justify="right")
     table.add_column("data", overflow="fold")
     for score in result.scores:
