@@ -1,13 +1,13 @@
-"""Bulk encoding in figures: what it adds to the bare model, and its memory for ten thousand and for a million rows.
+"""Measure bulk encoding: overhead over `encode`, and peak memory from ten thousand to a million sentences.
 
     KOSBERT_DATA=/path/to/data python benchmarks/bulk.py                      # real sentences: corpus/*.txt.gz
-    python benchmarks/bulk.py --rows 2000 --sizes 1000 5000                   # small, on the sample set's sentences
+    python benchmarks/bulk.py --rows 2000 --sizes 1000 5000                   # quick, on the sample set
 
-Parts (--part, all without it):
-    overhead  seconds of `kosbert.bulk.encode_file` over those of `encode` on the same --rows sentences, in turns
-    memory    peak memory of `kosbert encode` for --sizes sentences, each in a process of its own
-    ways      peak memory of a process that loads a model and encodes --rows sentences: builtin, builtin with torch, and
-              sentence-transformers itself
+Parts (--part; default: all):
+    overhead  time of `kosbert.bulk.encode_file` relative to `encode` on the same --rows sentences, alternating
+    memory    peak memory of `kosbert encode` for each of --sizes, each in its own process
+    backends  peak memory of a process that loads a model and encodes --rows sentences: builtin with ONNX Runtime, with
+              torch, and in sentence-transformers
 """
 
 import argparse
@@ -25,50 +25,51 @@ from kosbert.bulk import encode_file
 from search import sentences
 
 
-def overhead(rows: int, rounds: int, folder: Path) -> None:
-    """In turns, so that what slows the machine down slows both; the model is loaded and warm."""
-    texts = sentences(rows)  # all different: bulk would encode a repeated one only once
-    file = folder / "sentences.txt"
-    file.write_text("\n".join(texts), encoding="utf-8")
+def overhead(rows: int, rounds: int, directory: Path) -> None:
+    """Compare bulk encoding with `encode`, alternating so that other load affects both; the model is warm."""
+    texts = sentences(rows)  # all different: bulk encodes a repeated sentence only once
+    path = directory / "sentences.txt"
+    path.write_text("\n".join(texts), encoding="utf-8")
     model = kosbert.load()
     model.tune_token_budget()
     model.encode(texts[:200])
-    ratios, work, speeds = [], [], []
-    for number in range(rounds):
-        seconds, computed = {}, {}
-        for way in ("bare", "bulk") if number % 2 else ("bulk", "bare"):
-            started, before = time.perf_counter(), time.process_time()
-            if way == "bare":
-                model.encode(texts, normalize=True)
+    time_ratios, cpu_ratios, speeds = [], [], []
+    for round_number in range(rounds):
+        seconds, cpu_seconds = {}, {}
+        for method in ("encode", "bulk") if round_number % 2 else ("bulk", "encode"):
+            start, cpu_start = time.perf_counter(), time.process_time()
+            if method == "encode":
+                model.encode(texts, normalize_embeddings=True)
             else:
-                encode_file(file, folder / f"out-{number}", model=model)
-            seconds[way], computed[way] = time.perf_counter() - started, time.process_time() - before
-        ratios.append(seconds["bulk"] / seconds["bare"])
-        work.append(computed["bulk"] / computed["bare"])
+                encode_file(path, directory / f"out-{round_number}", model=model)
+            seconds[method], cpu_seconds[method] = time.perf_counter() - start, time.process_time() - cpu_start
+        time_ratios.append(seconds["bulk"] / seconds["encode"])
+        cpu_ratios.append(cpu_seconds["bulk"] / cpu_seconds["encode"])
         speeds.append(len(texts) / seconds["bulk"])
     print(
-        f"overhead: bulk takes {_middle(ratios)} times the bare model's time and {_middle(work)} times its processor "
-        f"time (medians of {rounds} rounds with 95% intervals, {len(texts):,} sentences), "
-        f"{np.median(speeds):,.0f} sentences/s"
+        f"overhead: bulk takes {_median_interval(time_ratios)} times the time of encode and "
+        f"{_median_interval(cpu_ratios)} times its CPU time (medians of {rounds} rounds with 95% intervals, "
+        f"{len(texts):,} sentences), {np.median(speeds):,.0f} sentences/s"
     )
 
 
-def _middle(values: list[float]) -> str:
-    """The median, with the two ordered values that hold the true one between them in 95 of 100 cases."""
+def _median_interval(values: list[float]) -> str:
+    """Return the median with its 95% confidence interval from order statistics (binomial)."""
     ordered, n = sorted(values), len(values)
-    first = next((place for place in range(n // 2, -1, -1) if binom.cdf(place, n, 0.5) <= 0.025), 0)
-    return f"{np.median(values):.3f} ({ordered[first]:.3f} to {ordered[n - 1 - first]:.3f})"
+    lower = next((rank for rank in range(n // 2, -1, -1) if binom.cdf(rank, n, 0.5) <= 0.025), 0)
+    return f"{np.median(values):.3f} ({ordered[lower]:.3f} to {ordered[n - 1 - lower]:.3f})"
 
 
-def memory(sizes: list[int], folder: Path) -> None:
+def memory(sizes: list[int], directory: Path) -> None:
     for size in sizes:
-        file = folder / f"{size}.txt"
-        file.write_text("\n".join(sentences(size)), encoding="utf-8")
-        seconds, peak = _alone("from kosbert.cli import main; main()", "encode", file, "--out", folder / f"of-{size}")
-        print(f"memory: {size:,} sentences, {peak:,.0f} MiB at most, {size / seconds:,.0f} sentences/s with the start")
+        path = directory / f"{size}.txt"
+        path.write_text("\n".join(sentences(size)), encoding="utf-8")
+        command = ("encode", path, "--out", directory / f"vectors-{size}")
+        seconds, peak = _run_in_process("from kosbert.cli import main; main()", *command)
+        print(f"memory: {size:,} sentences, peak {peak:,.0f} MiB, {size / seconds:,.0f} sentences/s including start-up")
 
 
-_WAYS = {
+BACKENDS = {
     "builtin (ONNX, int8)": "import kosbert; model = kosbert.load()",
     "builtin (torch, float32)": "import kosbert; model = kosbert.load('builtin', backend='torch')",
     "builtin in sentence-transformers": (
@@ -78,45 +79,46 @@ _WAYS = {
 }
 
 
-def ways(rows: int, folder: Path) -> None:
-    file = folder / "few.txt"
-    file.write_text("\n".join(sentences(rows)), encoding="utf-8")
-    for name, program in _WAYS.items():
-        run = "import sys; model.encode(open(sys.argv[1], encoding='utf-8').read().split('\\n'))"
-        _, peak = _alone(f"{program}; {run}", file)
-        print(f"ways: {name}, {peak:,.0f} MiB at most")
+def backends(rows: int, directory: Path) -> None:
+    path = directory / "backends.txt"
+    path.write_text("\n".join(sentences(rows)), encoding="utf-8")
+    for name, load_model in BACKENDS.items():
+        encode = "import sys; model.encode(open(sys.argv[1], encoding='utf-8').read().split('\\n'))"
+        _, peak = _run_in_process(f"{load_model}; {encode}", path)
+        print(f"backends: {name}, peak {peak:,.0f} MiB")
 
 
-def _alone(program: str, *arguments: object) -> tuple[float, float]:
-    """Seconds and peak memory (MiB) of a Python process of its own."""
-    # One more process between: the peak of all children would be that of the largest so far.
-    watch = (
+def _run_in_process(program: str, *arguments: object) -> tuple[float, float]:
+    """Run a Python program in its own process; return seconds and peak memory (MiB)."""
+    # A process in between, because RUSAGE_CHILDREN reports the largest child so far.
+    monitor = (
         "import resource, subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]], check=True, "
         "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
-    started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", watch, "-c", program, *map(str, arguments)], check=True, capture_output=True, text=True
+    start = time.perf_counter()
+    result = subprocess.run(
+        [sys.executable, "-c", monitor, "-c", program, *map(str, arguments)], check=True, capture_output=True, text=True
     )
-    unit = 1024**2 if sys.platform == "darwin" else 1024  # macOS counts bytes
-    return time.perf_counter() - started, int(done.stdout) / unit
+    unit = 1024**2 if sys.platform == "darwin" else 1024  # macOS reports bytes
+    return time.perf_counter() - start, int(result.stdout) / unit
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("overhead", "memory", "ways"))
+    parser.add_argument("--part", choices=("overhead", "memory", "backends"))
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        if given.part in (None, "overhead"):
-            overhead(given.rows, given.rounds, Path(folder))
-        if given.part in (None, "ways"):
-            ways(given.rows, Path(folder))
-        if given.part in (None, "memory"):
-            memory(given.sizes, Path(folder))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        if options.part in (None, "overhead"):
+            overhead(options.rows, options.rounds, directory)
+        if options.part in (None, "backends"):
+            backends(options.rows, directory)
+        if options.part in (None, "memory"):
+            memory(options.sizes, directory)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""What intervals cost: scoring KorSTS test with them, against encoding it with a small model.
+"""Measure the cost of confidence intervals: scoring KorSTS test against encoding it with a small model.
 
     KOSBERT_DATA=/path/to/data python benchmarks/evaluation.py     # about two minutes
-    python benchmarks/evaluation.py --cpu-time --threads 1         # on a busy machine: not what others compute
+    python benchmarks/evaluation.py --cpu-time --threads 1         # CPU time, for a busy machine
+    python benchmarks/evaluation.py --rounds 2                     # quick, on the sample set
 
-The model has the shape of MiniLM (6 layers of 384) and random weights: only its speed matters here. Without KorSTS the
-sample set stands in. Encoding and scoring take turns; the table gives medians and quartiles. Scoring is everything that
-`kosbert evaluate` does after encoding: eight correlations, two BCa intervals from 2,000 resamples, the sources. Below
-it, what 10,000 resamples of 1,379 pairs take, and the same with one call of scipy a resample.
+The model has MiniLM's shape (6 layers of 384) and random weights, because only speed matters. Without KorSTS the sample
+set is used. Encoding and scoring alternate; the table gives medians and quartiles. Scoring is everything `kosbert
+evaluate` does after encoding: eight correlations, two BCa intervals from 2,000 resamples, results per source. Then:
+10,000 bootstrap resamples of 1,379 pairs, against one scipy call per resample.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from kosbert.model import load
 
 
 def build(directory: Path, sentences: list[str]) -> None:
-    """A MiniLM-shaped BERT with random weights and a vocabulary learned from the sentences."""
+    """Save a MiniLM-shaped BERT with random weights and a vocabulary learned from the sentences."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -49,59 +50,59 @@ def build(directory: Path, sentences: list[str]) -> None:
 
 
 def quartiles(values: list[float]) -> str:
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{middle:8.3f} s   ({low:.3f} to {high:.3f})"
+    lower, median, upper = statistics.quantiles(values, n=4)
+    return f"{median:8.3f} s   ({lower:.3f} to {upper:.3f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--cpu-time", action="store_true", help="measure this process's CPU time, not the wall clock")
-    arguments = parser.parse_args()
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    clock: Callable[[], float] = time.process_time if arguments.cpu_time else time.perf_counter
+    parser.add_argument("--cpu-time", action="store_true", help="measure CPU time instead of wall-clock time")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    clock: Callable[[], float] = time.process_time if options.cpu_time else time.perf_counter
 
-    def timed(work: Callable[[], object]) -> float:
+    def timed(function: Callable[[], object]) -> float:
         start = clock()
-        work()
+        function()
         return clock() - start
 
-    here = data.available(*data.resolve("korsts-test"))
-    name = "korsts-test" if here else "sample-sts-test"
+    available = data.available(*data.resolve("korsts-test"))
+    name = "korsts-test" if available else "sample-sts-test"
     pairs = [row for row in data.load(name) if isinstance(row, data.ScoredPair)]
-    with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), [text for pair in pairs for text in data.sentences_of(pair)])
-        model = load(folder, device="cpu")
+    with tempfile.TemporaryDirectory() as directory:
+        build(Path(directory), [text for pair in pairs for text in data.sentences_of(pair)])
+        model = load(directory, device="cpu")
     vectors = encode_pairs(model, pairs)
-    scored = STSDataset(name, pairs)
-    encoding, scoring = [], []
-    for _ in range(arguments.rounds):
-        encoding.append(timed(lambda: encode_pairs(model, pairs)))
-        scoring.append(timed(lambda: evaluate(vectors, scored)))
-    ratios = [later / first for first, later in zip(encoding, scoring, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    kind = "CPU time" if arguments.cpu_time else "wall clock"
-    print(f"{name}, {len(pairs):,} pairs, {torch.get_num_threads()} threads, {arguments.rounds} rounds, {kind}")
-    print(f"encoding with 6 layers of 384   {quartiles(encoding)}")
-    print(f"scoring with intervals          {quartiles(scoring)}")
-    print(f"scoring / encoding              {middle:8.1%}     ({low:.1%} to {high:.1%})")
+    dataset = STSDataset(name, pairs)
+    encode_times, score_times = [], []
+    for _ in range(options.rounds):
+        encode_times.append(timed(lambda: encode_pairs(model, pairs)))
+        score_times.append(timed(lambda: evaluate(vectors, dataset)))
+    ratios = [score / encode for encode, score in zip(encode_times, score_times, strict=True)]
+    lower, median, upper = statistics.quantiles(ratios, n=4)
+    clock_name = "CPU time" if options.cpu_time else "wall clock"
+    print(f"{name}, {len(pairs):,} pairs, {torch.get_num_threads()} threads, {options.rounds} rounds, {clock_name}")
+    print(f"encoding with 6 layers of 384   {quartiles(encode_times)}")
+    print(f"scoring with intervals          {quartiles(score_times)}")
+    print(f"scoring / encoding              {median:8.1%}     ({lower:.1%} to {upper:.1%})")
 
     generator = np.random.default_rng(0)
     cosines, gold = paired_cosine(*vectors), gold_scores(pairs)
     cosines, gold = cosines[:1_379], gold[:1_379]
-    fast = [timed(lambda: bootstrap([cosines], gold, ["spearman"], resamples=10_000, seed=0)) for _ in range(3)]
+    vectorized = [timed(lambda: bootstrap([cosines], gold, ["spearman"], resamples=10_000, seed=0)) for _ in range(3)]
 
-    def plain() -> None:
+    def scipy_resamples() -> None:
         for _ in range(500):
-            picks = generator.integers(0, len(gold), len(gold))
-            spearmanr(cosines[picks], gold[picks])
+            rows = generator.integers(0, len(gold), len(gold))
+            spearmanr(cosines[rows], gold[rows])
 
-    slow = [20 * timed(plain) for _ in range(3)]
-    print(f"10,000 resampled Spearmans      {statistics.median(fast):8.3f} s")
-    print(f"  one scipy call a resample     {statistics.median(slow):8.3f} s   (from 500 of them)")
-    print(f"  ratio                         {statistics.median(slow) / statistics.median(fast):8.1f}")
+    scipy_times = [20 * timed(scipy_resamples) for _ in range(3)]
+    print(f"10,000 resampled Spearmans      {statistics.median(vectorized):8.3f} s")
+    print(f"  one scipy call per resample   {statistics.median(scipy_times):8.3f} s   (extrapolated from 500)")
+    print(f"  ratio                         {statistics.median(scipy_times) / statistics.median(vectorized):8.1f}")
 
 
 if __name__ == "__main__":

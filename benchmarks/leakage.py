@@ -1,9 +1,10 @@
-"""Time and peak memory of the leakage check at the size of KorNLI against KorSTS: 950,000 rows against 9,000.
+"""Measure time and peak memory of the leakage check at the size of KorNLI against KorSTS: 950,000 rows against 9,000.
 
     KOSBERT_DATA=/path/to/data python benchmarks/leakage.py    # real sentences: corpus/*.txt.gz against korsts/
-    python benchmarks/leakage.py                               # random Hangul, with 1% planted near duplicates
+    python benchmarks/leakage.py                               # random Hangul, 1% near-duplicates
+    python benchmarks/leakage.py --rows 20000 --against 1000   # quick
 
-Options: --rows, --against, --near, and --swap to hold the large side in memory instead of the small one.
+--near is the similarity threshold; --swap keeps the large side in memory instead of the small one.
 """
 
 import argparse
@@ -21,31 +22,31 @@ from kosbert.data.leakage import overlap
 from kosbert.data.records import LabeledPair
 
 
-def corpus_pairs(folder: Path) -> Iterator[LabeledPair]:
-    """Pair every line with the next one: 1.6 million lines are 1.6 million sentences in about as many rows."""
-    for path in sorted(folder.glob("*.txt.gz")):
+def corpus_pairs(directory: Path) -> Iterator[LabeledPair]:
+    """Yield each line paired with the next: 1.6 million lines give about 1.6 million rows."""
+    for path in sorted(directory.glob("*.txt.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for first, second in itertools.pairwise(lines):
                 yield LabeledPair(first.rstrip("\n"), second.rstrip("\n"), "")
 
 
-def korsts_pairs(folder: Path) -> Iterator[LabeledPair]:
+def korsts_pairs(directory: Path) -> Iterator[LabeledPair]:
     for split in ("train", "dev", "test"):
-        with (folder / f"sts-{split}.tsv").open(encoding="utf-8", newline="") as file:
+        with (directory / f"sts-{split}.tsv").open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
                 yield LabeledPair(row["sentence1"], row["sentence2"], "")
 
 
-def random_pairs(seed: int, known: list[str]) -> Iterator[LabeledPair]:
-    """Sentences of two to twelve made-up words from 20,000, as frequent as words are; 1% are a known one, extended."""
+def random_pairs(seed: int, duplicates: list[str]) -> Iterator[LabeledPair]:
+    """Yield sentences of 2 to 12 random words (Zipf-distributed, 20,000 types); 1% extend one of `duplicates`."""
     generator = random.Random(0)  # the words are the same for every seed
     words = ["".join(chr(0xAC00 + generator.randrange(0, 11172, 7)) for _ in range(2 + i % 3)) for i in range(20_000)]
     generator.seed(seed)
     frequency = list(itertools.accumulate(1 / (rank + 10) for rank in range(len(words))))
 
     def sentence() -> str:
-        if known and generator.random() < 0.01:
-            return generator.choice(known) + " 다"
+        if duplicates and generator.random() < 0.01:
+            return generator.choice(duplicates) + " 다"
         return " ".join(generator.choices(words, cum_weights=frequency, k=generator.randint(2, 12))) + "."
 
     while True:
@@ -68,27 +69,29 @@ def main() -> None:
     parser.add_argument("--near", type=float, default=0.8)
     parser.add_argument("--swap", action="store_true")
     options = parser.parse_args()
-    data = Path(os.environ.get("KOSBERT_DATA", ""))
-    if "KOSBERT_DATA" in os.environ and (data / "corpus").is_dir():
-        corpus, held_out = corpus_pairs(data / "corpus"), korsts_pairs(data / "korsts")
+    data_dir = Path(os.environ.get("KOSBERT_DATA", ""))
+    if "KOSBERT_DATA" in os.environ and (data_dir / "corpus").is_dir():
+        corpus, held_out = corpus_pairs(data_dir / "corpus"), korsts_pairs(data_dir / "korsts")
         against = list(itertools.islice(held_out, options.against))
-        # Every second pair first: 950,000 rows would otherwise share each sentence with their neighbor.
+        # Every second pair first, because consecutive rows share a sentence.
         rows = list(itertools.islice(itertools.islice(corpus, 0, None, 2), options.rows))
-        rows += itertools.islice(itertools.islice(corpus_pairs(data / "corpus"), 1, None, 2), options.rows - len(rows))
+        rows += itertools.islice(
+            itertools.islice(corpus_pairs(data_dir / "corpus"), 1, None, 2), options.rows - len(rows)
+        )
     else:
         against = list(itertools.islice(random_pairs(1, []), options.against))
-        known = [row.sentence1 for row in against]
-        rows = list(itertools.islice(random_pairs(2, known), options.rows))
+        duplicates = [row.sentence1 for row in against]
+        rows = list(itertools.islice(random_pairs(2, duplicates), options.rows))
     if options.swap:
         rows, against = against, rows
-    print(f"{len(rows):,} rows against {len(against):,}; {peak_gigabytes():.2f} GB before", flush=True)
-    start, processor_start = time.perf_counter(), time.process_time()
-    found = overlap(rows, against, near=options.near, examples=2)
-    seconds, processor_seconds = time.perf_counter() - start, time.process_time() - processor_start
-    print(f"{seconds:.1f} s ({processor_seconds:.1f} s of one core), peak {peak_gigabytes():.2f} GB with the rows")
-    for one in found:
-        print(f"{one.unit:8} {one.level:10} {one.count:6,} of {one.total:,}")
-        for match in one.examples:
+    print(f"{len(rows):,} rows against {len(against):,}; {peak_gigabytes():.2f} GB before the check", flush=True)
+    start, cpu_start = time.perf_counter(), time.process_time()
+    overlaps = overlap(rows, against, near=options.near, examples=2)
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+    print(f"{seconds:.1f} s ({cpu_seconds:.1f} s CPU time), peak {peak_gigabytes():.2f} GB including the rows")
+    for result in overlaps:
+        print(f"{result.unit:8} {result.level:10} {result.count:6,} of {result.total:,}")
+        for match in result.examples:
             print(f"    {match.similarity:.2f} {' | '.join(match.against)}\n         {' | '.join(match.rows)}")
 
 

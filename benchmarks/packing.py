@@ -1,14 +1,14 @@
-"""How much faster packing is than padding: `encode`, and a training step, on the CPU of this machine.
+"""Measure the speedup of packing over padding on the CPU, for `encode` and for a training step.
 
-    python benchmarks/packing.py                       # both shapes, about a minute for each comparison
-    python benchmarks/packing.py --shape small --seconds 20 --only train
-    python benchmarks/packing.py --threads 1 --cpu-time    # on a busy machine: does not count what others compute
+    python benchmarks/packing.py                                          # both shapes, one minute per comparison
+    python benchmarks/packing.py --shape small --seconds 20 --only train  # quick
+    python benchmarks/packing.py --threads 1 --cpu-time                   # CPU time, for a busy machine
 
-The ways of one comparison take turns on the same sentences; a ratio is that of two neighbors in time, and the table
-gives its median and quartiles. Weights are random and the vocabulary is synthetic, because only shapes matter here:
-sentence lengths are drawn as KorSTS has them (log-normal, 14 tokens on average, 29 at the 95th percentile). `encode`
-gets 256 sentences: there, sorting by characters as sentence-transformers does leaves 1.4 times the tokens, as on real
-KorSTS with a 32,000-piece vocabulary (1.33 to 1.39 for 256 to 4,096 sentences).
+The methods alternate on the same sentences. A ratio compares two consecutive measurements; the table gives its median
+and quartiles. Weights are random and the vocabulary is synthetic, because only shapes matter. Sentence lengths follow
+KorSTS (log-normal, 14 tokens on average, 29 at the 95th percentile). `encode` gets 256 sentences: sorted by characters,
+as sentence-transformers does, padding gives 1.4 times the tokens, as on real KorSTS with a vocabulary of 32,000 (1.33
+to 1.39 for 256 to 4,096 sentences).
 """
 
 import argparse
@@ -36,17 +36,17 @@ from transformers.utils import logging as transformers_logging
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
 from kosbert.model import TorchEncoder, pack, unpack
 
-SHAPES = {"small": (6, 384), "base": (12, 768)}  # layers, hidden size; heads of 32 and of 64 as in MiniLM and BERT
+SHAPES = {"small": (6, 384), "base": (12, 768)}  # layers, hidden size; head size 32 and 64 as in MiniLM and BERT
 VOCABULARY = 32_000
 PAIRS = 16
-Ways = dict[str, Callable[[int], None]]
+Methods = dict[str, Callable[[int], None]]
 
 
 def build(directory: Path, layers: int, hidden: int) -> SentenceTransformer:
-    """A BERT with random weights and a vocabulary of made-up words, one token each."""
+    """Return a BERT with random weights and a vocabulary of synthetic words, one token each."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = {token: index for index, token in enumerate([*special, *(f"w{n}" for n in range(VOCABULARY - 5))])}
-    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    vocabulary = {token: index for index, token in enumerate([*special, *(f"w{n}" for n in range(VOCABULARY - 5))])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
@@ -62,41 +62,45 @@ def build(directory: Path, layers: int, hidden: int) -> SentenceTransformer:
 
 
 def sentences(count: int, random: np.random.Generator) -> list[str]:
-    """Sentences whose number of tokens, with [CLS] and [SEP], is distributed as in KorSTS."""
+    """Return sentences with KorSTS's distribution of token counts, including [CLS] and [SEP]."""
     lengths = np.clip(np.rint(random.lognormal(2.5, 0.528, count)), 3, 128).astype(int)
     return [" ".join(f"w{n}" for n in random.integers(0, VOCABULARY - 5, length - 2)) for length in lengths]
 
 
-def encode_ways(model: SentenceTransformer, plain: SentenceTransformer) -> Ways:
-    """sentence-transformers' encode as it is, the same with a packed model, ours padded, and ours."""
-    texts = {}
+def encode_methods(packed_model: SentenceTransformer, padded_model: SentenceTransformer) -> Methods:
+    """Return encode functions: sentence-transformers' own, ours with padding, ours packed."""
+    texts_of_round: dict[int, list[str]] = {}
 
-    def of(round_number: int) -> list[str]:
-        if round_number not in texts:
-            texts.clear()
-            texts[round_number] = sentences(256, np.random.default_rng(round_number))
-        return texts[round_number]
+    def texts(round_number: int) -> list[str]:
+        if round_number not in texts_of_round:
+            texts_of_round.clear()
+            texts_of_round[round_number] = sentences(256, np.random.default_rng(round_number))
+        return texts_of_round[round_number]
 
-    def stock(number: int) -> None:
-        plain.encode(of(number), batch_size=32)
+    def sentence_transformers(round_number: int) -> None:
+        padded_model.encode(texts(round_number), batch_size=32)
 
-    def ours_padded(number: int) -> None:
-        TorchEncoder(plain).encode(of(number))
+    def padded(round_number: int) -> None:
+        TorchEncoder(padded_model).encode(texts(round_number))
 
-    def ours(number: int) -> None:
-        TorchEncoder(model).encode(of(number))
+    def packed(round_number: int) -> None:
+        TorchEncoder(packed_model).encode(texts(round_number))
 
-    return {"sentence-transformers, batch 32": stock, "token budget, padded": ours_padded, "token budget, packed": ours}
+    return {
+        "sentence-transformers, batch 32": sentence_transformers,
+        "token budget, padded": padded,
+        "token budget, packed": packed,
+    }
 
 
-def train_ways(model: SentenceTransformer) -> Ways:
-    """One step on 16 pairs: tokenize, forward, loss, backward, AdamW (fused, the trainer's default)."""
+def train_methods(model: SentenceTransformer) -> Methods:
+    """Return training steps on 16 pairs: tokenize, forward, loss, backward, AdamW (fused, the trainer's default)."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
-    stock_loss, joined_loss = st_losses.CosineSimilarityLoss(model), CosineSimilarityLoss(model)
+    st_loss, kosbert_loss = st_losses.CosineSimilarityLoss(model), CosineSimilarityLoss(model)
 
-    def step(number: int, packed: bool, loss_function: Callable[..., torch.Tensor]) -> None:
+    def step(round_number: int, packed: bool, loss_function: Callable[..., torch.Tensor]) -> None:
         (pack if packed else unpack)(model)
-        random = np.random.default_rng(number)
+        random = np.random.default_rng(round_number)
         columns = [sentences(PAIRS, random), sentences(PAIRS, random)]
         labels = torch.from_numpy(random.random(PAIRS)).float()
         model.train()
@@ -105,33 +109,35 @@ def train_ways(model: SentenceTransformer) -> Ways:
         optimizer.zero_grad()
 
     return {
-        "padded": lambda number: step(number, False, stock_loss),
-        "packed": lambda number: step(number, True, stock_loss),
-        "packed, one forward": lambda number: step(number, True, joined_loss),
+        "padded": lambda round_number: step(round_number, False, st_loss),
+        "packed": lambda round_number: step(round_number, True, st_loss),
+        "packed, one forward": lambda round_number: step(round_number, True, kosbert_loss),
     }
 
 
-def compare(ways: Ways, items: int, seconds: float, clock: Callable[[], float]) -> list[dict[str, float | str | int]]:
-    """Let the ways take turns until the time is up; speeds, and ratios to the first way."""
-    took: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        way(0)  # warm up: memory, thread pools
+def compare(
+    methods: Methods, items: int, seconds: float, clock: Callable[[], float]
+) -> list[dict[str, float | str | int]]:
+    """Alternate the methods until the time is up; return speeds and ratios to the first method."""
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    for method in methods.values():
+        method(0)  # warm up: memory, thread pools
     end = time.perf_counter() + seconds
-    number = 1
-    while time.perf_counter() < end or number < 4:
-        names = list(ways)
-        for name in names if number % 2 else reversed(names):  # no way is always first
+    round_number = 1
+    while time.perf_counter() < end or round_number < 4:
+        names = list(methods)
+        for name in names if round_number % 2 else reversed(names):  # alternate the order
             start = clock()
-            ways[name](number)
-            took[name].append(clock() - start)
-        number += 1
-    first = next(iter(took.values()))
+            methods[name](round_number)
+            times[name].append(clock() - start)
+        round_number += 1
+    baseline = next(iter(times.values()))
     rows = []
-    for name, times in took.items():
-        ratios = [base / own for base, own in zip(first, times, strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        rows.append({"way": name, "per_second": items / statistics.median(times), "ratio": middle,
-                     "low": low, "high": high, "rounds": len(times)})  # fmt: skip
+    for name, method_times in times.items():
+        ratios = [base / time_ for base, time_ in zip(baseline, method_times, strict=True)]
+        lower, median, upper = statistics.quantiles(ratios, n=4)
+        rows.append({"method": name, "per_second": items / statistics.median(method_times), "ratio": median,
+                     "lower": lower, "upper": upper, "rounds": len(method_times)})  # fmt: skip
     return rows
 
 
@@ -153,15 +159,15 @@ def main() -> None:
     for shape in SHAPES if options.shape == "both" else [options.shape]:
         with tempfile.TemporaryDirectory() as directory:
             model = build(Path(directory), *SHAPES[shape])
-            plain = SentenceTransformer(
+            padded_model = SentenceTransformer(
                 modules=[Transformer(directory), Pooling(SHAPES[shape][1], "mean")], device="cpu"
             )
         if not pack(model):
-            sys.exit("this model cannot be packed here")
+            sys.exit("this model cannot be packed on this machine")
         for kind, items in (("encode", 256), ("train", PAIRS)):
             if options.only in (None, kind):
-                ways = encode_ways(model, plain) if kind == "encode" else train_ways(model)
-                result[f"{kind} {shape}"] = compare(ways, items, options.seconds, clock)
+                methods = encode_methods(model, padded_model) if kind == "encode" else train_methods(model)
+                result[f"{kind} {shape}"] = compare(methods, items, options.seconds, clock)
     if options.json:
         print(json.dumps({"threads": torch.get_num_threads(), "torch": torch.__version__, **result}, indent=2))
         return
@@ -169,8 +175,8 @@ def main() -> None:
         unit = "sentences/s" if title.startswith("encode") else "pairs/s"
         print(f"\n{title} ({rows[0]['rounds']} rounds, {torch.get_num_threads()} threads)")
         for row in rows:
-            spread = f"{row['ratio']:.2f}x ({row['low']:.2f} to {row['high']:.2f})"
-            print(f"  {row['way']:<32} {row['per_second']:8.1f} {unit:<12} {spread}")
+            spread = f"{row['ratio']:.2f}x ({row['lower']:.2f} to {row['upper']:.2f})"
+            print(f"  {row['method']:<32} {row['per_second']:8.1f} {unit:<12} {spread}")
 
 
 if __name__ == "__main__":

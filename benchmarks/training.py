@@ -1,12 +1,12 @@
-"""Training against sentence-transformers' own trainer: pairs a second, share of the matrix peak, memory of GradCache.
+"""Measure training against sentence-transformers' trainer: pairs per second, share of peak, memory of GradCache.
 
-    python benchmarks/training.py                            # both shapes, some minutes each
-    python benchmarks/training.py --shape small --rounds 4
-    python benchmarks/training.py --memory                   # peak memory: batch 64, and 1,024 through GradCache
+    python benchmarks/training.py                                      # both shapes, a few minutes each
+    python benchmarks/training.py --shape small --rounds 2 --steps 3   # quick
+    python benchmarks/training.py --memory                             # peak memory: batch 64, and 1,024 with GradCache
 
-Same weights, same sentences (lengths as in KorSTS), batch of 16 pairs, cosine regression, AdamW. The ways take turns in
-one process; a ratio is that of two neighbors in time. Steps are timed inside the loops, so that setting up a trainer
-counts for nobody. `buckets` lets sentences of similar length meet; the other two see random batches.
+Same weights, same sentences (lengths as in KorSTS), batches of 16 pairs, cosine similarity loss, AdamW. The methods
+alternate in one process; a ratio compares two consecutive measurements. Steps are timed inside the loops, so set-up is
+not counted. `grouped by length` batches sentences of similar length; the others use random batches.
 """
 
 import argparse
@@ -39,7 +39,7 @@ ROWS = 512
 
 
 class Clock(TrainerCallback):
-    """The time at which each step ended."""
+    """Record the time at which each step ends."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -48,13 +48,15 @@ class Clock(TrainerCallback):
         self.ends.append(time.perf_counter())
 
 
-def stock(model: SentenceTransformer, columns: list[list[str]], labels: np.ndarray, steps: int, seed: int) -> float:
-    """Seconds a step of sentence-transformers' trainer, as it is."""
+def sentence_transformers(
+    model: SentenceTransformer, columns: list[list[str]], labels: np.ndarray, steps: int, seed: int
+) -> float:
+    """Return seconds per step of sentence-transformers' trainer with default settings."""
     unpack(model)
     clock = Clock()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         arguments = SentenceTransformerTrainingArguments(
-            output_dir=folder, per_device_train_batch_size=PAIRS, max_steps=steps, learning_rate=1e-6, seed=seed,
+            output_dir=directory, per_device_train_batch_size=PAIRS, max_steps=steps, learning_rate=1e-6, seed=seed,
             report_to="none", save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True,
         )  # fmt: skip
         rows = Dataset.from_dict({"sentence1": columns[0], "sentence2": columns[1], "score": labels.tolist()})
@@ -69,23 +71,25 @@ def stock(model: SentenceTransformer, columns: list[list[str]], labels: np.ndarr
     return (clock.ends[-1] - clock.ends[0]) / (steps - 1)
 
 
-def ours(
+def kosbert_trainer(
     model: SentenceTransformer,
     columns: list[list[str]],
     labels: np.ndarray,
     steps: int,
     seed: int,
-    buckets: bool = False,
+    group_by_length: bool = False,
     precision: str = "float32",
 ) -> float:
-    """Seconds a step of our loop."""
+    """Return seconds per step of our trainer."""
     pack(model)
     texts = columns[0] + columns[1]
     numbers = (np.arange(ROWS), ROWS + np.arange(ROWS))
     lesson = TrainDataset(
         TokenizedCorpus(model, texts), numbers, labels, build_objective("cosine-similarity", model), PAIRS, 1.0
     )
-    settings = Settings(lr=1e-6, batch_size=PAIRS, group_by_length=buckets, precision=precision, evaluate=0)
+    settings = Settings(
+        lr=1e-6, batch_size=PAIRS, group_by_length=group_by_length, precision=precision, evals_per_epoch=0
+    )
     ends: list[float] = []
     hooks = Hooks(report=lambda *_: ends.append(time.perf_counter()))
     plan = batches_of([lesson], settings, seed, steps=steps)
@@ -94,7 +98,7 @@ def ours(
 
 
 def matrix_peak() -> float:
-    """Float32 GFLOP/s of a large matrix product: the limit of this machine."""
+    """Return the float32 GFLOP/s of a large matrix product: the peak of this machine."""
     a, b = torch.randn(1536, 1536), torch.randn(1536, 1536)
     best = 0.0
     for _ in range(8):
@@ -105,39 +109,40 @@ def matrix_peak() -> float:
 
 
 def compare(shape: str, rounds: int, steps: int) -> dict[str, object]:
-    """Let the ways take turns; speeds, ratios to sentence-transformers, share of the peak."""
+    """Alternate the methods; return speeds, ratios to sentence-transformers and share of peak."""
     layers, hidden = SHAPES[shape]
-    ways = {
-        "sentence-transformers": stock,
-        "kosbert": ours,
-        "kosbert, buckets": lambda *given: ours(*given, group_by_length=True),
-        "kosbert, precision auto": lambda *given: ours(*given, precision="auto"),
+    methods = {
+        "sentence-transformers": sentence_transformers,
+        "kosbert": kosbert_trainer,
+        "kosbert, grouped by length": lambda *arguments: kosbert_trainer(*arguments, group_by_length=True),
+        "kosbert, precision auto": lambda *arguments: kosbert_trainer(*arguments, precision="auto"),
     }
-    took: dict[str, list[float]] = {name: [] for name in ways}
-    with tempfile.TemporaryDirectory() as folder:
-        model = build(Path(folder), layers, hidden)
-        for number in range(rounds):
-            random = np.random.default_rng(number)
+    step_times: dict[str, list[float]] = {name: [] for name in methods}
+    with tempfile.TemporaryDirectory() as directory:
+        model = build(Path(directory), layers, hidden)
+        for round_number in range(rounds):
+            random = np.random.default_rng(round_number)
             columns = [sentences(ROWS, random), sentences(ROWS, random)]
             labels = random.random(ROWS).astype(np.float32)
-            for name in ways if number % 2 else reversed(ways):
-                took[name].append(ways[name](model, columns, labels, steps, number))
-                print(f"{shape} round {number}: {name} {PAIRS / took[name][-1]:.2f} pairs/s", file=sys.stderr)
+            for name in methods if round_number % 2 else reversed(methods):
+                step_times[name].append(methods[name](model, columns, labels, steps, round_number))
+                speed = PAIRS / step_times[name][-1]
+                print(f"{shape} round {round_number}: {name} {speed:.2f} pairs/s", file=sys.stderr)
         lengths = TokenizedCorpus(model, columns[0] + columns[1]).lengths
-    first = took["sentence-transformers"]
-    # Twelve hidden² weights a layer, two operations a weight and token, once forward and twice backward.
+    baseline = step_times["sentence-transformers"]
+    # 12 hidden² weights per layer, 2 operations per weight and token, forward once and backward twice.
     operations = 6 * 12 * layers * hidden**2 * float(lengths.mean()) * 2 * PAIRS
     peak = matrix_peak()
     rows = []
-    for name, times in took.items():
-        ratios = [base / own for base, own in zip(first, times, strict=True)]
+    for name, times in step_times.items():
+        ratios = [base / seconds for base, seconds in zip(baseline, times, strict=True)]
         rows.append(
             {
-                "way": name,
+                "method": name,
                 "pairs_per_second": PAIRS / statistics.median(times),
                 "ratio": statistics.median(ratios),
-                "lowest": min(ratios),
-                "highest": max(ratios),
+                "min_ratio": min(ratios),
+                "max_ratio": max(ratios),
                 "share_of_peak": operations / statistics.median(times) / 1e9 / peak,
             }
         )
@@ -145,15 +150,15 @@ def compare(shape: str, rounds: int, steps: int) -> dict[str, object]:
 
 
 def peak_memory(batch: int, gradcache: int) -> int:
-    """Bytes at the peak of three steps of ranking, in a process of its own."""
+    """Return peak memory in bytes of three steps with MultipleNegativesRankingLoss, in a separate process."""
     command = [sys.executable, __file__, "--memory-of", str(batch), "--gradcache", str(gradcache)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def measure_memory(batch: int, gradcache: int) -> None:
-    """Three steps, and the most memory that this process ever held."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = build(Path(folder), *SHAPES["small"])
+    """Run three steps and print the peak memory of this process."""
+    with tempfile.TemporaryDirectory() as directory:
+        model = build(Path(directory), *SHAPES["small"])
         pack(model)
         random = np.random.default_rng(0)
         columns = [sentences(batch, random), sentences(batch, random)]

@@ -1,4 +1,4 @@
-"""What tests share: a browser, and tiny models made in a second (two layers of 32 dimensions, random weights)."""
+"""Shared fixtures: tiny models (two layers of 32 dimensions, random weights), a browser, and the `real_data` marker."""
 
 import os
 import shutil
@@ -12,12 +12,12 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-# Before anything imports huggingface_hub, which reads them once; that is why the fixtures import what they need.
-for _switch in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
-    os.environ[_switch] = "1"
+# Set before huggingface_hub is imported, which reads them once. For the same reason the fixtures import lazily.
+for _variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
+    os.environ[_variable] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of a tiny model wait for each other longer than they work
-settings.register_profile("kosbert", deadline=None)  # time never decides whether a test passes
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models are slower with more threads
+settings.register_profile("kosbert", deadline=None)  # no test passes or fails by the clock
 settings.load_profile("kosbert")
 
 WORDS = [
@@ -38,13 +38,22 @@ SENTENCES = [
 ]
 
 
-def _wordpiece() -> "PreTrainedTokenizerFast":
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked `real_data` unless KOSBERT_DATA names a directory with the data sets."""
+    if os.environ.get("KOSBERT_DATA"):
+        return
+    for item in items:
+        if item.get_closest_marker("real_data"):
+            item.add_marker(pytest.mark.skip(reason="KOSBERT_DATA is not set"))
+
+
+def _wordpiece_tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    letters = sorted({letter for word in WORDS for letter in word})
+    syllables = sorted({syllable for word in WORDS for syllable in word})
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS, *(f"##{word}" for word in WORDS)]
-    tokens += [*letters, *(f"##{letter}" for letter in letters)]
+    tokens += [*syllables, *(f"##{syllable}" for syllable in syllables)]
     vocabulary = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
@@ -57,7 +66,7 @@ def _wordpiece() -> "PreTrainedTokenizerFast":
     )  # fmt: skip
 
 
-def _byte_pair() -> "PreTrainedTokenizerFast":
+def _bpe_tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import ByteLevelBPETokenizer, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -89,7 +98,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import BertConfig, BertModel
 
     directory = tmp_path_factory.mktemp("tiny-bert")
-    tokenizer = _wordpiece()
+    tokenizer = _wordpiece_tokenizer()
     torch.manual_seed(0)
     BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **TINY)).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
@@ -103,7 +112,7 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import RobertaConfig, RobertaModel
 
     directory = tmp_path_factory.mktemp("tiny-roberta")
-    tokenizer = _byte_pair()
+    tokenizer = _bpe_tokenizer()
     config = RobertaConfig(
         vocab_size=len(tokenizer), max_position_embeddings=66, type_vocab_size=1,
         pad_token_id=1, bos_token_id=0, eos_token_id=2, **TINY,
@@ -116,14 +125,14 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium, driven by playwright; tests in a browser skip where one of them is missing."""
+    """Launch the system's Chromium with playwright; skip the test if either is missing."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not chromium:
-        pytest.skip("there is no chromium here: apt-get install chromium fonts-noto-cjk")
+        pytest.skip("chromium is not installed: apt-get install chromium fonts-noto-cjk")
     if sys.platform == "win32":
-        pytest.skip("tried with Debian's chromium only")
+        pytest.skip("tested with Debian's chromium only")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        chromium_browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield chromium_browser
+        chromium_browser.close()

@@ -5,6 +5,7 @@ model = kosbert.load("klue/roberta-base")
 model.encode(["오늘 날씨가 좋다."])
 """
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,11 @@ if TYPE_CHECKING:
 __version__ = version("kosbert")
 __all__ = ["Encoder", "Recipe", "__version__", "load", "train"]
 
-_HOMES = {"Encoder": "model", "load": "model", "Recipe": "training", "train": "training"}
+_LAZY_MODULES = {"Encoder": "model", "load": "model", "Recipe": "training", "train": "training"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch and what stands on it only when it is asked for: the command line must start at once."""
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(f"kosbert.{_HOMES[name]}"), name)
+    """Import on first use: `import kosbert` and the command line must not wait for torch."""
+    if name in _LAZY_MODULES:
+        return getattr(import_module(f"kosbert.{_LAZY_MODULES[name]}"), name)
     raise AttributeError(f"module 'kosbert' has no attribute {name!r}")

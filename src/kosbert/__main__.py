@@ -1,4 +1,4 @@
-"""`python -m kosbert`, which launchers such as torchrun need."""
+"""`python -m kosbert`, for launchers such as torchrun."""
 
 from kosbert.cli import main
 

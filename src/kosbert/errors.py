@@ -1,4 +1,4 @@
-"""The two ways a call can go wrong, so that every entry point answers them alike.
+"""The two error classes that every entry point handles in the same way.
 
 A message is one sentence that ends with the fix. The command line prints it without a traceback.
 """
@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 
 class KosbertError(Exception):
-    """The work failed: a file is corrupt, a download broke off, a loss became NaN (exit code 1)."""
+    """The work failed: a file is corrupt, a download was interrupted, a loss became NaN (exit code 1)."""
 
     exit_code = 1
 
@@ -19,16 +19,18 @@ class UsageError(KosbertError, ValueError):
     exit_code = 2
 
 
-def nearest(word: str, choices: Iterable[str], *, most: int = 3) -> str:
-    """Name the choices nearest to a mistyped word, as the end of an error message.
+def did_you_mean(word: str, choices: Iterable[str], *, limit: int = 3) -> str:
+    """Return the end of an error message that suggests the choices closest to a mistyped word.
 
-    >>> nearest("korst", ["korsts", "kornli"])
+    >>> did_you_mean("korst", ["korsts", "kornli"])
     'did you mean korsts or kornli?'
     """
-    options = sorted(set(choices))
-    close = get_close_matches(word.lower(), options, n=most, cutoff=0.5) or options
-    if len(close) > 12:
-        close = [*close[:12], "…"]
-    if len(close) == 1:
-        return f"did you mean {close[0]}?"
-    return f"did you mean {', '.join(close[:-1])} or {close[-1]}?" if close else "there is nothing to choose from"
+    choices = sorted(set(choices))
+    suggestions = get_close_matches(word.lower(), choices, n=limit, cutoff=0.5) or choices
+    if not suggestions:
+        return "there is nothing to choose from"
+    if len(suggestions) > 12:
+        suggestions = [*suggestions[:12], "…"]
+    if len(suggestions) == 1:
+        return f"did you mean {suggestions[0]}?"
+    return f"did you mean {', '.join(suggestions[:-1])} or {suggestions[-1]}?"

@@ -1,7 +1,8 @@
-"""Files and directories that are complete or absent, checksums, the cache root, and locks.
+"""Atomic files and directories, SHA-256, the cache directory, disk errors and locks between processes.
 
-with atomic_write(path) as stream: ...       # the file appears when the block ends without an error
-with atomic_directory(path) as folder: ...   # the same for a directory
+with atomic_write(path) as stream: ...          # the file appears when the block ends without an error
+with atomic_directory(path) as directory: ...   # the same for a directory
+with try_lock(path, "..."): ...                 # one process at a time
 """
 
 import errno
@@ -21,11 +22,14 @@ from platformdirs import user_cache_path
 from kosbert.errors import KosbertError, UsageError
 
 CACHE_VARIABLE = "KOSBERT_CACHE"
+PARTIAL_SUFFIX = ".part"
+"""Ending of temporary files and directories; a killed process may leave some."""
 
 
 def cache_root() -> Path:
     """Return the directory for everything that can be recomputed or downloaded again (`KOSBERT_CACHE`)."""
-    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("kosbert"))
+    directory = os.environ.get(CACHE_VARIABLE)
+    return Path(directory).expanduser() if directory else user_cache_path("kosbert")
 
 
 def sha256_file(path: Path) -> str:
@@ -45,7 +49,7 @@ def atomic_write(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any
     """
     if "b" not in mode:
         options.setdefault("encoding", "utf-8")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=PARTIAL_SUFFIX, dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, mode, **options) as stream:
@@ -54,6 +58,7 @@ def atomic_write(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any
             os.fsync(stream.fileno())
         temporary.chmod(0o666 & ~_umask())  # mkstemp allows only the owner
         temporary.replace(path)
+        _sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -73,8 +78,8 @@ def atomic_directory(path: Path, *, replace: bool = False) -> Iterator[Path]:
         replace: replace a directory that is already there. Without it an existing non-empty one is an error.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Next to the target, because only a rename on the same disk is atomic.
-    workspace = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    # Next to the target, because only a rename within one file system is atomic.
+    workspace = Path(tempfile.mkdtemp(prefix=f".{path.name}-", suffix=PARTIAL_SUFFIX, dir=path.parent))
     fresh, old = workspace / "fresh", workspace / "old"
     fresh.mkdir()
     try:
@@ -91,9 +96,18 @@ def atomic_directory(path: Path, *, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(workspace, ignore_errors=True)
 
 
+def remove_partial(directory: Path) -> None:
+    """Delete temporary files and directories that a killed process left; call it only while holding a lock."""
+    for path in directory.glob(f".*{PARTIAL_SUFFIX}"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def disk_error(error: OSError, path: Path, advice: str = "free some space and run the command again") -> KosbertError:
     """Return the error to raise when `path` could not be written: one sentence with the fix."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):  # Windows has no quota error
         return KosbertError(f"the disk is full, {path} could not be written: {advice}")
     return KosbertError(f"{path} could not be written ({error.strerror or error}): {advice}")
 
@@ -102,52 +116,65 @@ def disk_error(error: OSError, path: Path, advice: str = "free some space and ru
 def try_lock(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock file for the block; raise `UsageError(busy)` if another process holds it.
 
-    The operating system releases the lock when its process ends, however it ends.
+    The operating system releases the lock when the process ends, even if it is killed.
     """
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        # Not 0: one attempt can fail because the previous owner deleted the file while we opened it.
+        lock.acquire(timeout=0.1, poll_interval=0.02)
     except Timeout:
         raise UsageError(busy) from None
-    with _released_at_end(lock, path):
+    with _release_at_end(lock, path):
         yield
 
 
 @contextmanager
-def wait_lock(path: Path, growing: Path, *, patience: float = 600.0) -> Iterator[None]:
-    """Hold a lock file for the block; wait for another process as long as its file `growing` grows.
+def wait_lock(path: Path, output: Path, *, patience: float = 600.0) -> Iterator[None]:
+    """Hold a lock file for the block; wait for another process as long as its output file grows.
 
     Args:
         path: the lock file.
-        growing: the file that the process with the lock writes.
+        output: the file that the process with the lock writes.
         patience: seconds without a new byte after which the other process is considered stuck.
     """
     lock = FileLock(path)
-    size, since = -1, time.monotonic()
+    size, changed = -1, time.monotonic()
     while True:
-        try:
+        with suppress(Timeout):
             lock.acquire(timeout=0.05, poll_interval=0.05)
             break
-        except Timeout:
-            pass
-        current = growing.stat().st_size if growing.exists() else 0
+        try:
+            current = output.stat().st_size
+        except FileNotFoundError:
+            current = 0
         if current != size:
-            size, since = current, time.monotonic()
-        elif time.monotonic() - since > patience:
+            size, changed = current, time.monotonic()
+        elif time.monotonic() - changed > patience:
             raise KosbertError(f"another process holds {path} and makes no progress: stop it, then try again")
-    with _released_at_end(lock, path):
+    with _release_at_end(lock, path):
         yield
 
 
 @contextmanager
-def _released_at_end(lock: BaseFileLock, path: Path) -> Iterator[None]:
+def _release_at_end(lock: BaseFileLock, path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Deleted before the release: a process that waits notices the deleted file and opens a new one.
+        # Delete before the release: afterwards the file may be the next owner's. filelock checks that the file it
+        # locked still exists, so a waiting process opens a new one. Windows does not delete open files.
         with suppress(OSError):
             path.unlink()
         lock.release()
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename durable; not every system can."""
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _umask() -> int:

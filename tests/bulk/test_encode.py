@@ -14,7 +14,6 @@ import pytest
 
 import kosbert
 from kosbert.bulk import encode_file
-from kosbert.bulk import shards as shards_module
 from kosbert.bulk.shards import read_shards
 from kosbert.errors import KosbertError, UsageError
 from kosbert.model.torch_loading import load_torch
@@ -47,7 +46,7 @@ def test_the_vectors_are_those_of_encode(form, file, model, tmp_path):
     lines = file.read_text(encoding="utf-8").splitlines()
     names, vectors = everything(done.path)
     assert names == [str(n) for n, line in enumerate(lines, 1) if line.strip()]
-    wanted = kosbert.load(model).encode([line for line in lines if line.strip()], normalize=True)
+    wanted = kosbert.load(model).encode([line for line in lines if line.strip()], normalize_embeddings=True)
     np.testing.assert_allclose(vectors, wanted, atol=2e-6)
     assert vectors.dtype == np.float32
     rejects = [json.loads(line) for line in (done.path / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -141,10 +140,10 @@ def test_a_full_disk_loses_nothing(file, model, tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         synced(descriptor)
 
-    monkeypatch.setattr(shards_module.os, "fsync", full)
-    with pytest.raises(KosbertError, match=r"\(No space left on device\): make room, then run the same command"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KosbertError, match=r"the disk is full.*run the same command; it resumes"):
         encode_file(file, tmp_path / "out", model=model, shard=200)
-    monkeypatch.setattr(shards_module.os, "fsync", synced)
+    monkeypatch.setattr(os, "fsync", synced)
     again = encode_file(file, tmp_path / "out", model=model, shard=200)
     assert again.rows == whole.rows
     assert everything(again.path)[0] == everything(whole.path)[0]
@@ -188,7 +187,7 @@ def test_killed_at_any_moment(file, model, tmp_path):
     assert names == wanted_names
     np.testing.assert_allclose(vectors, wanted, atol=2e-6)
     assert (out / "rejects.jsonl").read_bytes() == (whole.path / "rejects.jsonl").read_bytes()
-    assert not list(out.glob("*.part"))
+    assert not list(out.glob(".*.part"))
 
 
 def test_the_command_says_what_is_wrong(file, tmp_path, model):

@@ -69,7 +69,7 @@ def test_a_node_dies(cluster, sentences_on_disk, model, tmp_path):
     found = dict(zip(table["id"].to_pylist(), table["vector"].to_pylist(), strict=True))
     assert len(found) == len(texts)
     assert found.pop("n7") is None
-    wanted = kosbert.load(model).encode([text for text in texts if text], normalize=True)
+    wanted = kosbert.load(model).encode([text for text in texts if text], normalize_embeddings=True)
     names = [f"n{n}" for n, text in enumerate(texts) if text]
     np.testing.assert_allclose(np.array([found[name] for name in names]), wanted, atol=1e-5)
 

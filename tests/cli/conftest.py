@@ -1,4 +1,4 @@
-"""Commands called in this process, in an empty folder."""
+"""Run commands in this process, in an empty directory."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from kosbert.cli import main
 
 @pytest.fixture
 def kosbert(monkeypatch, capsys, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
-    """A function that calls `kosbert` and returns its exit code, standard output and standard error."""
+    """Return a function that runs `kosbert` and returns (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> tuple[int, str, str]:
@@ -19,8 +19,8 @@ def kosbert(monkeypatch, capsys, tmp_path: Path) -> Callable[..., tuple[int, str
         code = 0
         try:
             main()
-        except SystemExit as end:
-            code = int(end.code or 0)
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
         return code, *capsys.readouterr()
 
     return run

@@ -1,6 +1,7 @@
 """Downloads against a real server on this machine that misbehaves on request."""
 
 import errno
+import functools
 import gzip
 import hashlib
 import io
@@ -19,7 +20,8 @@ from urllib.request import Request
 
 import pytest
 
-from kosbert.data import download, lock
+from kosbert import files
+from kosbert.data import download
 from kosbert.data.download import digest, fetch, verify
 from kosbert.errors import KosbertError, UsageError
 
@@ -324,7 +326,7 @@ def test_giving_up_keeps_the_part_and_the_next_run_goes_on(site, target, pauses)
     site.after = "cut"
     message = refusal(site.url(), target, attempts=2)
     assert site.url() in message
-    assert "goes on where it stopped" in message
+    assert "resumes" in message
     assert len(site.requests) == 2
     assert len(pauses) == 1
     assert names(target) == ["file.tsv.part", "file.tsv.part.json"]
@@ -555,7 +557,7 @@ def test_a_full_disk_keeps_the_part(site, target, monkeypatch):
         patch.setattr(download.os, "fsync", full)
         message = refusal(site.url(), target, checksum=sha256(BODY))
     assert "full" in message
-    assert "goes on where it stopped" in message
+    assert "resumes" in message
     assert names(target) == ["file.tsv.part", "file.tsv.part.json"]
     fetch(site.url(), target, checksum=sha256(BODY))
     assert target.read_bytes() == BODY
@@ -642,25 +644,12 @@ def test_threads_that_want_the_same_file_share_one_download(site, target):
 
 
 def test_a_process_that_holds_the_lock_and_does_nothing_is_not_waited_for_for_ever(site, target, monkeypatch):
-    monkeypatch.setattr(lock, "PATIENCE", 0.1)
+    monkeypatch.setattr(download, "wait_lock", functools.partial(files.wait_lock, patience=0.1))
     target.parent.mkdir()
-    with target.with_name("file.tsv.lock").open("ab") as handle:
-        assert lock._try_lock(handle)
+    with files.try_lock(target.with_name("file.tsv.lock"), "busy"):
         assert "another process" in refusal(site.url(), target)
     fetch(site.url(), target)
     assert target.read_bytes() == BODY
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the lock file")
-def test_a_lock_on_a_file_that_its_last_owner_deleted_does_not_count(tmp_path):
-    path = tmp_path / "lock"
-    with path.open("ab") as old:
-        assert lock._try_lock(old)
-        assert lock._is_same_file(old, path)
-        path.unlink()
-        assert not lock._is_same_file(old, path)
-        path.touch()
-        assert not lock._is_same_file(old, path)
 
 
 # --- archives

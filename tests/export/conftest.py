@@ -26,7 +26,7 @@ def exported(tiny_bert, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def unit_vectors(sentences, tiny_bert):
-    return np.asarray(load_torch(tiny_bert).encode(sentences, normalize=True))
+    return np.asarray(load_torch(tiny_bert).encode(sentences, normalize_embeddings=True))
 
 
 @pytest.fixture(scope="session")

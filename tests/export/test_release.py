@@ -19,8 +19,8 @@ from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.export import export, release
 from kosbert.export.quantize import to_whole
+from kosbert.model.compress import with_pca
 from kosbert.model.onnx_encoder import OnnxEncoder
-from kosbert.model.pca import main_axes
 from kosbert.model.torch_loading import load_torch
 
 onnx = pytest.importorskip("onnx")
@@ -34,30 +34,34 @@ def test_the_vectors_are_those_of_torch(backbone, pooling, sentences, request, t
     path = export(encoder, tmp_path / "model").path
     loaded = kosbert.load(path)
     assert isinstance(loaded, OnnxEncoder)
-    np.testing.assert_allclose(loaded.encode(sentences), encoder.encode(sentences, normalize=True), atol=2e-6)
+    np.testing.assert_allclose(
+        loaded.encode(sentences), encoder.encode(sentences, normalize_embeddings=True), atol=2e-6
+    )
     for budget in (1, 20, 1000):  # alone and in any company
         np.testing.assert_allclose(
-            loaded.encode(sentences, token_budget=budget), encoder.encode(sentences, normalize=True), atol=2e-6
+            loaded.encode(sentences, token_budget=budget),
+            encoder.encode(sentences, normalize_embeddings=True),
+            atol=2e-6,
         )
 
 
 def test_only_the_first_dimensions(tiny_bert, sentences, tmp_path):
     loaded = kosbert.load(export(tiny_bert, tmp_path / "model", dim=8).path)
     assert loaded.dim == 8
-    wanted = load_torch(tiny_bert).encode(sentences, dim=8, normalize=True)
+    wanted = load_torch(tiny_bert).encode(sentences, truncate_dim=8, normalize_embeddings=True)
     np.testing.assert_allclose(loaded.encode(sentences), wanted, atol=2e-6)
     with pytest.raises(UsageError, match="dim 33 is impossible; this model has 32 dimensions"):
         export(tiny_bert, tmp_path / "other", dim=33)
 
 
-def test_the_main_axes(tiny_bert, sentences, pairs, tmp_path):
+def test_the_with_pca(tiny_bert, sentences, pairs, tmp_path):
     model = load_torch(tiny_bert)
     model.save(tmp_path / "scored", {"scores": {"pairs": {"spearman": 0.9}}})
     made = export(tmp_path / "scored", tmp_path / "axes", dim=4, axes_of=sentences)
     loaded = kosbert.load(made.path)
     assert loaded.dim == 4
     assert "scores" not in loaded.card  # those were of all dimensions
-    wanted = main_axes(model, sentences, 4).encode(sentences, normalize=True)
+    wanted = with_pca(model, sentences, 4).encode(sentences, normalize_embeddings=True)
     np.testing.assert_allclose(loaded.encode(sentences), wanted, atol=1e-5)
     assert "scores" in kosbert.load(export(tmp_path / "scored", tmp_path / "whole").path).card
 
@@ -92,9 +96,9 @@ def test_int8_is_written_with_its_cost(tiny_bert, pairs, sentences, tmp_path):
     assert "MatMulIntegerToFloat" in kinds
     large = [each for each in onnx.load(made.path / "model.onnx").graph.initializer if len(each.dims) == 2]
     assert all(each.data_type == onnx.TensorProto.INT8 or 1 in each.dims for each in large)
-    cosines = (kosbert.load(made.path).encode(sentences) * load_torch(tiny_bert).encode(sentences, normalize=True)).sum(
-        1
-    )
+    cosines = (
+        kosbert.load(made.path).encode(sentences) * load_torch(tiny_bert).encode(sentences, normalize_embeddings=True)
+    ).sum(1)
     assert cosines.min() > 0.99
 
 
@@ -175,11 +179,13 @@ def test_long_sentences_are_cut_and_counted(exported, sentences, tiny_bert, capl
     long = " ".join(sentences * 5)
     vector = loaded.encode(long)
     assert "1 of the sentences had more than 64 tokens" in caplog.text
-    np.testing.assert_allclose(vector, load_torch(tiny_bert).encode(long, normalize=True), atol=2e-6)
+    np.testing.assert_allclose(vector, load_torch(tiny_bert).encode(long, normalize_embeddings=True), atol=2e-6)
     short = kosbert.load(exported, max_length=8)
     assert short.max_length == 8
     np.testing.assert_allclose(
-        short.encode(sentences), load_torch(tiny_bert, max_length=8).encode(sentences, normalize=True), atol=2e-6
+        short.encode(sentences),
+        load_torch(tiny_bert, max_length=8).encode(sentences, normalize_embeddings=True),
+        atol=2e-6,
     )
     with pytest.raises(UsageError, match="max_length 65 is impossible; this model reads 3 to 64 tokens"):
         kosbert.load(exported, max_length=65)

@@ -50,7 +50,7 @@ def test_scikit_learn_with_a_model(tiny_bert: Path, sentences: list[str]) -> Non
     from kosbert.model import load
 
     vectors = SentenceVectors(str(tiny_bert)).fit_transform(sentences)
-    assert np.allclose(vectors, load(tiny_bert).encode(sentences, normalize=True), atol=1e-5)
+    assert np.allclose(vectors, load(tiny_bert).encode(sentences, normalize_embeddings=True), atol=1e-5)
 
 
 def test_langchain() -> None:

@@ -5,7 +5,7 @@ import pytest
 from kosbert import data
 from kosbert.errors import UsageError
 from kosbert.evaluation.sts import score_pairs
-from kosbert.model.baselines import encoder
+from kosbert.model import load_any
 
 mteb = pytest.importorskip("mteb", reason="MTEB is not installed: pip install 'kosbert[mteb]'")
 
@@ -30,7 +30,7 @@ def test_a_tiny_task_gives_our_own_score() -> None:
             self.dataset = DatasetDict({"test": Dataset.from_dict(columns)})
             self.data_loaded = True
 
-    model = encoder("random-words")
+    model = load_any("random-words")
     results = mteb.evaluate(MtebEncoder(model, "kosbert/words"), SampleSts(), cache=None, show_progress_bar=False)
     scores = results.task_results[0].scores["test"][0]
     ours = score_pairs(model, pairs)
@@ -46,4 +46,4 @@ def test_korean_tasks_are_known() -> None:
 
 def test_a_name_of_one_part_is_refused() -> None:
     with pytest.raises(UsageError, match="organization/model"):
-        MtebEncoder(encoder("random"), "local")
+        MtebEncoder(load_any("random"), "local")

@@ -24,7 +24,7 @@ NEGATIVES = [16, 17, 8, 19, 20, 21, 22, 23]
 PARTS = {1: [range(8)], 2: [range(3), range(3, 8)]}
 CASES = {
     "multiple-negatives-ranking": ("multiple-negatives-ranking", {"temperature": 0.5}),
-    "symmetric": ("ranking", {"temperature": 0.5, "symmetric": True}),
+    "symmetric": ("multiple-negatives-ranking", {"temperature": 0.5, "symmetric": True}),
     "gradcache": ("multiple-negatives-ranking", {"temperature": 0.5, "gradcache": 2, "matryoshka": [2]}),
     "simcse": ("simcse-supervised", {"temperature": 0.5}),
     "simcse gradcache": ("simcse-supervised", {"temperature": 0.5, "gradcache": 4}),

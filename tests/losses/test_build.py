@@ -44,7 +44,7 @@ def test_the_table_above_is_complete():
 
 
 def test_options_and_wrappers(model):
-    loss_fn = build("ranking", model, temperature=0.1, symmetric=True, matryoshka=[2], gradcache=16)
+    loss_fn = build("multiple-negatives-ranking", model, temperature=0.1, symmetric=True, matryoshka=[2], gradcache=16)
     assert isinstance(loss_fn, GradCacheLoss)
     assert isinstance(loss_fn.loss, MatryoshkaLoss)
     assert isinstance(loss_fn.loss.loss, MultipleNegativesRankingLoss)
@@ -53,8 +53,10 @@ def test_options_and_wrappers(model):
 
 
 def test_mistakes(model):
-    with pytest.raises(UsageError, match=r"no loss 'rankng'; did you mean ranking\?"):
-        build("rankng", model)
+    with pytest.raises(
+        UsageError, match=r"no loss 'multiple-negative-ranking'; did you mean multiple-negatives-ranking"
+    ):
+        build("multiple-negative-ranking", model)
     with pytest.raises(UsageError, match=r"no option 'temprature'; did you mean temperature"):
         build("multiple-negatives-ranking", model, temprature=0.1)
     with pytest.raises(UsageError, match="no option 'scale'; there is nothing to choose from"):

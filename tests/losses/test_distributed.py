@@ -38,7 +38,7 @@ def steps(tmp_path_factory):
     return [load_file(folder / f"{processes}-{rank}.safetensors") for processes, rank in ((1, 0), (2, 0), (2, 1))]
 
 
-@pytest.mark.parametrize("case", ["ranking", "symmetric", "gradcache", "simcse", "simcse gradcache"])
+@pytest.mark.parametrize("case", ["multiple-negatives-ranking", "symmetric", "gradcache", "simcse", "simcse gradcache"])
 def test_gradients_of_two_processes_are_those_of_one(steps, case):
     alone, first, second = [{k: v for k, v in step.items() if k.startswith(f"{case}:")} for step in steps]
     assert len(alone) == (5 if case.startswith("simcse") else 3)

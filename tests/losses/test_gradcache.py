@@ -17,7 +17,7 @@ TEXTS = (
 )
 CASES = [
     ("multiple-negatives-ranking", 3, {}),
-    ("ranking", 2, {"symmetric": True}),
+    ("multiple-negatives-ranking", 2, {"symmetric": True}),
     ("simcse-supervised", 3, {}),
     ("multiple-negatives-ranking", 3, {"matryoshka": [8, 4]}),
     ("simcse", 1, {}),

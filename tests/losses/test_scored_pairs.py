@@ -71,7 +71,7 @@ def test_equal_to_sentence_transformers(tiny, tokens, ours, theirs, layout):
     torch.testing.assert_close(ours(tiny)([one, other], labels), expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("loss", [CosineSimilarityLoss, CoSENTLoss])
+@pytest.mark.parametrize("loss_fn", [CosineSimilarityLoss, CoSENTLoss])
 def test_gradient_flows(gradients, table, column, loss_fn):
     features = [column(*numbers) for numbers in FIRST_WITH_ALL]
     _, found = gradients(loss_fn(table(ROWS)), features, torch.tensor([0.1, 0.9, 0.5]))

@@ -67,7 +67,7 @@ def test_the_model_card_names_the_objective_and_its_paper(tmp_path, tiny):
     trainer(tmp_path, tiny, build("multiple-negatives-ranking", tiny)).train()
     tiny.save_pretrained(str(tmp_path / "model"))
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert "kosbert.losses.multiple_negatives_ranking.Ranking" in card
+    assert "kosbert.losses.multiple_negatives_ranking.MultipleNegativesRankingLoss" in card
     assert "Henderson" in card
 
 

@@ -32,7 +32,7 @@ def test_known_answer_cosine(table, column):
     ("distance", "metric"),
     [
         ("euclidean", st_losses.TripletDistanceMetric.EUCLIDEAN),
-        ("cosine-similarity", st_losses.TripletDistanceMetric.COSINE),
+        ("cosine", st_losses.TripletDistanceMetric.COSINE),
     ],
 )
 def test_equal_to_sentence_transformers(tiny, tokens, distance, metric):

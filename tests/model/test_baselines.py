@@ -1,4 +1,4 @@
-"""Baselines behind the interface of a model: known answers, look-up of words, names and mistakes."""
+"""Baselines: known scores, lookup of word vectors, names and errors."""
 
 import gzip
 import os
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kosbert import data
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
-from kosbert.model import load
-from kosbert.model.baselines import CharacterTfidf, RandomSentences, RandomWords, StaticWords, encoder
+from kosbert.model import load, load_any
+from kosbert.model.baselines import CharacterTfidf, RandomSentences, RandomWords, StaticWords
 
 needs_data = pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 VECTORS = {"학교": (1, 0, 0), "학": (0, 0, 9), "간다": (0, 1, 0), ".": (0, 0, 3), "school": (2, 2, 2), "3월": (5, 0, 0)}
@@ -29,11 +29,11 @@ def vectors(tmp_path: Path) -> Path:
 
 @needs_data
 @pytest.mark.parametrize(("reference", "expected"), [("korsts-test", 0.6611), ("klue-sts-dev", 0.293)])
-def test_tfidf_known_answer(reference: str, expected: float) -> None:
+def test_tfidf_reaches_the_known_score(reference: str, expected: float) -> None:
     for split in (reference, "korsts-train"):
         if not data.available(*data.resolve(split)):
             pytest.skip(f"{split} is not in KOSBERT_DATA")
-    spearman = score_pairs(encoder("tfidf"), data.load(reference, download=False))["spearman"]
+    spearman = score_pairs(load_any("tfidf"), data.load(reference, download=False))["spearman"]
     assert spearman == pytest.approx(expected, abs=5e-5 if reference == "korsts-test" else 5e-4)
 
 
@@ -42,16 +42,16 @@ def test_tfidf_without_korsts_is_fitted_on_the_sample_set(
 ) -> None:
     monkeypatch.delenv("KOSBERT_DATA", raising=False)
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path))
-    found = encoder("tfidf", folder=tmp_path).encode(sentences)
-    named = encoder("tfidf:sample-sts-train").encode(sentences)
-    assert abs(found - named).max() == 0
+    default = load_any("tfidf", data_dir=tmp_path).encode(sentences)
+    named = load_any("tfidf:sample-sts-train").encode(sentences)
+    assert abs(default - named).max() == 0
     fitted = CharacterTfidf([text for row in data.load("sample-sts-train") for text in data.sentences_of(row)])
-    assert abs(found - fitted.encode(sentences)).max() == 0
+    assert abs(default - fitted.encode(sentences)).max() == 0
 
 
-def test_tfidf_of_a_split_that_does_not_exist() -> None:
+def test_tfidf_of_an_unknown_split_is_an_error() -> None:
     with pytest.raises(UsageError, match="did you mean korsts-train"):
-        encoder("tfidf:korsts-trian")
+        load_any("tfidf:korsts-trian")
 
 
 @settings(max_examples=30)
@@ -61,9 +61,7 @@ def test_random_sentences_depend_on_the_text_alone(texts: list[str]) -> None:
     assert vectors.shape == (len(texts) + 1, 20)
     assert vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
-    assert np.array_equal(
-        vectors[-1], RandomSentences(dim=20).encode(["비가  온다"])[0]
-    )  # one space and two look alike
+    assert np.array_equal(vectors[-1], RandomSentences(dim=20).encode(["비가  온다"])[0])  # extra spaces are removed
 
 
 def test_random_vectors_are_the_same_on_every_machine() -> None:
@@ -72,14 +70,14 @@ def test_random_vectors_are_the_same_on_every_machine() -> None:
     assert not np.array_equal(RandomSentences(seed=1).encode(["눈"]), RandomSentences(seed=2).encode(["눈"]))
 
 
-def test_random_sentences_are_strangers() -> None:
+def test_random_sentences_are_unrelated() -> None:
     vectors = RandomSentences().encode([f"문장 {number}" for number in range(200)])
     cosines = (vectors @ vectors.T)[~np.eye(200, dtype=bool)]
     assert cosines.mean() == pytest.approx(0, abs=0.005)
     assert cosines.std() == pytest.approx(1 / 16, rel=0.05)
 
 
-def test_random_words_are_averaged() -> None:
+def test_random_words_average_their_words() -> None:
     both, first, second, none = RandomWords().encode(["비가 온다", "비가", "온다", " "])
     assert np.allclose(both, (first + second) / 2)
     assert np.allclose(RandomWords().encode(["온다 비가"])[0], both)
@@ -90,49 +88,49 @@ def test_random_words_are_averaged() -> None:
     ("sentence", "words"),
     [
         ("학교 간다.", ["학교", "간다", "."]),
-        ("학교에서 간다", ["학교", "간다"]),  # the longest known beginning, not 학
-        ("School schooling", ["school"]),  # a beginning of a Latin word is another word
-        ("3월, (학생)", ["3월", "학"]),  # punctuation that the file does not know is nothing
+        ("학교에서 간다", ["학교", "간다"]),  # the longest prefix in the file, not 학
+        ("School schooling", ["school"]),  # a prefix of a Latin word is another word
+        ("3월, (학생)", ["3월", "학"]),  # punctuation that is not in the file is ignored
         ("3월에는 schooling은 SCHOOL은", ["3월", "school"]),
         ("모르는 말", []),
     ],
 )
-def test_static_words_are_looked_up(vectors: Path, sentence: str, words: list[str]) -> None:
+def test_static_words_look_up_stems(vectors: Path, sentence: str, words: list[str]) -> None:
     static = StaticWords(vectors)
     assert static.words(sentence) == words
     expected = np.mean([VECTORS[word] for word in words], axis=0) if words else np.zeros(3)
     assert np.allclose(static.encode([sentence]), [expected])
 
 
-def test_static_words_of_every_layout(vectors: Path, tmp_path: Path) -> None:
+def test_static_words_read_every_file_format(vectors: Path, tmp_path: Path) -> None:
     expected = StaticWords(vectors).encode(["학교에 간다."])
     plain, packed = tmp_path / "glove.txt", tmp_path / "words.vec.gz"
     plain.write_text("\n".join([*LINES, ". . . 7 7 7"]), encoding="utf-8")
     with gzip.open(packed, "wt", encoding="utf-8") as file:
         file.write(vectors.read_text(encoding="utf-8").replace("\n", " \n"))  # fastText ends its lines with a space
     for path in (plain, packed):
-        assert np.array_equal(encoder(f"static:{path}").encode(["학교에 간다."]), expected)
+        assert np.array_equal(load_any(f"static:{path}").encode(["학교에 간다."]), expected)
     assert StaticWords(vectors).encode([]).shape == (0, 3)
 
 
 @pytest.mark.parametrize("damage", ["학교 1 2", "학교 1 2 x", "학교 1 2 nan", "1 2 3"])
-def test_static_words_of_a_damaged_file(vectors: Path, damage: str) -> None:
+def test_damaged_word_vectors_are_an_error(vectors: Path, damage: str) -> None:
     vectors.write_text(f"2 3\n간다 1 2 3\n{damage}\n", encoding="utf-8")
     with pytest.raises(KosbertError, match="line 3: not a word and 3 numbers; give"):
         StaticWords(vectors)
 
 
-def test_static_words_of_an_empty_file(vectors: Path) -> None:
+def test_empty_word_vectors_are_an_error(vectors: Path) -> None:
     vectors.write_text("", encoding="utf-8")
     with pytest.raises(KosbertError, match="holds no word vectors"):
         StaticWords(vectors)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_backbones_as_they_are(tiny_bert: Path, sentences: list[str], pooling: str) -> None:
+def test_pooling_prefix_loads_a_backbone(tiny_bert: Path, sentences: list[str], pooling: str) -> None:
     expected = load(tiny_bert, pooling=pooling).encode(sentences)
-    assert np.array_equal(encoder(f"{pooling}:{tiny_bert}").encode(sentences), expected)
-    assert np.allclose(encoder(str(tiny_bert)).encode(sentences), expected) == (pooling == "mean")
+    assert np.array_equal(load_any(f"{pooling}:{tiny_bert}").encode(sentences), expected)
+    assert np.allclose(load_any(str(tiny_bert)).encode(sentences), expected) == (pooling == "mean")
 
 
 @pytest.mark.parametrize(
@@ -143,11 +141,12 @@ def test_backbones_as_they_are(tiny_bert: Path, sentences: list[str], pooling: s
         ("mean:", "give mean:NAME"),
         ("random:7", "give random alone"),
         ("avg:klue/bert-base", "did you mean"),
+        ("ran-dom:x", "did you mean random"),
         ("cls:/no/such/place", "there is no directory /no/such/place"),
         ("/no/such/place", "there is no directory /no/such/place"),
     ],
 )
-def test_wrong_names_get_one_sentence(name: str, message: str) -> None:
+def test_wrong_names_are_one_sentence_errors(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        encoder(name)
+        load_any(name)
     assert "\n" not in str(caught.value)

@@ -1,12 +1,12 @@
-"""Batches cut from sentences tokenized once are those that the model itself makes."""
+"""Features from token ids equal those of `SentenceTransformer.preprocess`."""
 
 import numpy as np
 import pytest
 import torch
 
-from kosbert.model import load, tokenized_corpus
+from kosbert.model import TorchEncoder, load, tokenized_corpus
 from kosbert.model.packing import is_packed, unpack
-from kosbert.model.tokenized_corpus import TokenizedCorpus
+from kosbert.model.tokenized_corpus import TokenizedCorpus, feature_names, features_from_ids
 from kosbert.text import clean
 
 
@@ -17,29 +17,43 @@ def directory(request):
 
 @pytest.fixture(params=["packed", "padded"])
 def model(directory, request):
-    found = load(directory, max_length=12, device="cpu").sentence_transformer  # the longest sentence is cut off
+    model = load(directory, max_length=12, device="cpu").sentence_transformer  # truncates the longest sentence
     if request.param == "padded":
-        unpack(found)
-    assert is_packed(found) == (request.param == "packed")
-    return found
+        unpack(model)
+    assert is_packed(model) == (request.param == "packed")
+    return model
 
 
-def test_batches_are_those_of_the_model(model, sentences, monkeypatch):
+def assert_equal_features(actual, expected):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, torch.Tensor):
+            assert actual[name].dtype == value.dtype, name
+            assert torch.equal(actual[name], value), name
+        else:
+            assert actual[name] == value, name
+
+
+@pytest.mark.parametrize("prompt", ["", "내일 아침: "])
+def test_batches_equal_those_of_preprocess(model, sentences, monkeypatch, prompt):
     monkeypatch.setattr(tokenized_corpus, "_BLOCK", 3)
+    if prompt:
+        model.prompts, model.default_prompt_name = {"query": prompt}, "query"
     sentences = [*sentences, "ｗｉｄｅ\u200b  비가 온다", ""]
-    made = TokenizedCorpus(model, sentences)
+    corpus = TokenizedCorpus(model, sentences)
     for numbers in ([0], [5, 0, 4], [3, 3, 1], [9], list(range(len(sentences)))):
-        expected = model.preprocess([clean(sentences[number]) for number in numbers])
-        found = made.batch(np.array(numbers))
-        assert found.keys() == expected.keys()
-        for key, value in expected.items():
-            if isinstance(value, torch.Tensor):
-                assert found[key].dtype == value.dtype, key
-                assert torch.equal(found[key], value), key
-            else:
-                assert found[key] == value, key
-    assert made.lengths.max() == 12
+        expected = model.preprocess([clean(sentences[number]) for number in numbers], prompt=prompt or None)
+        assert_equal_features(corpus.batch(np.array(numbers)), expected)
+    assert corpus.lengths.max() == 12
     with torch.inference_mode():
-        ours, theirs = (model(each)["sentence_embedding"] for each in (made.batch(np.arange(8)),
-                        model.preprocess([clean(each) for each in sentences[:8]])))  # fmt: skip
-    assert torch.equal(ours, theirs)
+        features = model.preprocess([clean(sentence) for sentence in sentences[:8]], prompt=prompt or None)
+        expected = model(features)["sentence_embedding"]
+        assert torch.equal(model(corpus.batch(np.arange(8)))["sentence_embedding"], expected)
+
+
+def test_features_from_ids_equal_those_of_preprocess(model, sentences):
+    prepared = TorchEncoder(model).prepare(sentences)
+    expected = model.preprocess(sentences)
+    assert_equal_features(features_from_ids(model, prepared.inputs, feature_names(model)), expected)
+    assert prepared.truncated == 1
+    assert prepared.lengths == [min(length, 12) for length in map(len, model.tokenizer(sentences)["input_ids"])]

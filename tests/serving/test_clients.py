@@ -9,11 +9,13 @@ def test_openai_client(address: str, encoder, sentences) -> None:
     client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
     found = client.embeddings.create(model="tiny", input=sentences)  # asks for base64 by itself
     np.testing.assert_allclose(
-        [each.embedding for each in found.data], encoder.encode(sentences, normalize=True), atol=1e-5
+        [each.embedding for each in found.data], encoder.encode(sentences, normalize_embeddings=True), atol=1e-5
     )
     assert found.usage.total_tokens > 0
     floats = client.embeddings.create(model="tiny", input=sentences[0], encoding_format="float", dimensions=7)
-    np.testing.assert_allclose(floats.data[0].embedding, encoder.encode(sentences[0], normalize=True, dim=7), atol=1e-5)
+    np.testing.assert_allclose(
+        floats.data[0].embedding, encoder.encode(sentences[0], normalize_embeddings=True, truncate_dim=7), atol=1e-5
+    )
     assert client.embeddings.create(model="tiny", input=[5, 6, 7]).data[0].embedding
     assert [model.id for model in client.models.list()] == ["tiny"]
     with pytest.raises(openai.NotFoundError, match="only the model tiny"):
@@ -33,14 +35,16 @@ def test_openai_client_of_many_at_once(address: str, encoder, sentences) -> None
             )
             return [each.data[0].embedding for each in found]
 
-    np.testing.assert_allclose(asyncio.run(ask()), encoder.encode(sentences * 4, normalize=True), atol=1e-5)
+    np.testing.assert_allclose(asyncio.run(ask()), encoder.encode(sentences * 4, normalize_embeddings=True), atol=1e-5)
 
 
 def test_hugging_face_client(address: str, encoder, sentences, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = pytest.importorskip("huggingface_hub")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # which forbids even this machine
     vectors = hub.InferenceClient(model=f"{address}/embed").feature_extraction(sentences[0])
-    np.testing.assert_allclose(np.reshape(vectors, -1), encoder.encode(sentences[0], normalize=True), atol=1e-5)
+    np.testing.assert_allclose(
+        np.reshape(vectors, -1), encoder.encode(sentences[0], normalize_embeddings=True), atol=1e-5
+    )
     cosines = hub.InferenceClient(model=f"{address}/similarity").sentence_similarity(
         sentences[0], other_sentences=sentences[1:]
     )

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kosbert.model import Prepared
 from kosbert.serving.dynamic_batcher import DynamicBatcher
 from kosbert.serving.errors import ApiError
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner, Prepared
+from kosbert.serving.model_runner import ModelRunner
 from kosbert.serving.request_queue import RequestQueue
 
 WORDS = "오늘 날씨 비 눈 바람 하늘 아침 사람 남자 여자 아이 고양이 강아지 기타 노래 음식 물 커피 학교 집".split()  # noqa: SIM905

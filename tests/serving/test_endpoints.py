@@ -12,7 +12,7 @@ from kosbert.search.explain import explain
 
 
 def unit(encoder, texts, dim=None):
-    return encoder.encode(texts, normalize=True, dim=dim)
+    return encoder.encode(texts, normalize_embeddings=True, truncate_dim=dim)
 
 
 def test_embeddings(client, encoder, sentences) -> None:
@@ -21,7 +21,7 @@ def test_embeddings(client, encoder, sentences) -> None:
     assert found["model"] == "tiny"
     assert [each["index"] for each in found["data"]] == list(range(len(sentences)))
     np.testing.assert_allclose([each["embedding"] for each in found["data"]], unit(encoder, sentences), atol=1e-5)
-    tokens = sum(encoder.tokenize(sentences)[1])
+    tokens = encoder.prepare(sentences).tokens
     assert found["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
 
 

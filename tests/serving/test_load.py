@@ -14,7 +14,7 @@ def test_a_thousand_requests(address: str, encoder, sentences) -> None:
     generator = np.random.default_rng(0)
     words = " ".join(sentences).split()
     texts = [" ".join(generator.choice(words, size)) for size in generator.integers(1, 40, 200)]
-    expected = dict(zip(texts, encoder.encode(texts, normalize=True), strict=True))
+    expected = dict(zip(texts, encoder.encode(texts, normalize_embeddings=True), strict=True))
     numbers = iter(range(REQUESTS))
     answered = 0
 

@@ -307,7 +307,7 @@ def test_a_file_becomes_vectors(visit, encoder):
     assert [row[1] for row in rows[1:]] == [text for text in texts if text]
     assert [int(row[0]) for row in rows[1:5]] == [2, 3, 5, 6]  # as a spreadsheet counts; the blank one is left out
     vectors = np.array([row[2:] for row in rows[1:]], np.float32)
-    assert vectors == pytest.approx(encoder.encode([row[1] for row in rows[1:]], normalize=True), abs=1e-5)
+    assert vectors == pytest.approx(encoder.encode([row[1] for row in rows[1:]], normalize_embeddings=True), abs=1e-5)
     embeds = [url for url in page.requests if url.endswith("/embed")]
     assert len(embeds) == 3  # at most 64 a request
 

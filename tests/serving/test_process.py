@@ -93,7 +93,7 @@ def test_what_was_taken_is_answered_before_it_ends(start, model_directory: Path,
             process.process.send_signal(signal.SIGTERM)
             return await asyncio.gather(*asking)
 
-    expected = encoder.encode(texts, normalize=True)
+    expected = encoder.encode(texts, normalize_embeddings=True)
     for found in asyncio.run(work()):
         assert found.status_code == 200
         np.testing.assert_allclose(found.json(), expected, atol=1e-5)
@@ -142,8 +142,8 @@ def test_another_model_without_a_dropped_request(
     lost = asyncio.run(work())
     assert not lost
     assert {status for _, status, _ in answers} == {200}
-    old = dict(zip(sentences, encoder.encode(sentences, normalize=True), strict=True))
-    new = dict(zip(sentences, load(other).encode(sentences, normalize=True), strict=True))
+    old = dict(zip(sentences, encoder.encode(sentences, normalize_embeddings=True), strict=True))
+    new = dict(zip(sentences, load(other).encode(sentences, normalize_embeddings=True), strict=True))
     kinds = []
     for text, _, (vector,) in answers:
         fits = [np.allclose(vector, each[text], atol=1e-5) for each in (old, new)]

@@ -113,7 +113,7 @@ def test_a_sentence_stands_beside_its_neighbors(document, files, tiny_bert):
     encoder = load_torch(tiny_bert)
     (lesson,) = DataModule(recipe, None).lessons(recipe.stages[0], encoder.sentence_transformer)
     texts = list(dict.fromkeys((files / "text.txt").read_text(encoding="utf-8").splitlines()))
-    vectors = encoder.encode(texts, normalize=True)
+    vectors = encoder.encode(texts, normalize_embeddings=True)
     cosines = vectors @ vectors.T - 2 * np.eye(len(texts))
     np.testing.assert_array_equal(lesson.columns[0], np.arange(len(texts)))  # sentences in their order
     np.testing.assert_array_equal(np.column_stack(lesson.columns[1:]), np.argsort(-cosines, axis=1)[:, :2])
@@ -137,7 +137,7 @@ def test_several_teachers_are_joined_by_their_cosines(document, files, tiny_bert
     recipe = Recipe.parse(document | {"stages": [stage]})
     (lesson,) = DataModule(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
     texts = list(dict.fromkeys((files / "text.txt").read_text(encoding="utf-8").splitlines()))
-    first, second = (load(name).encode(texts, normalize=True) for name in (tiny_bert, "builtin"))
+    first, second = (load(name).encode(texts, normalize_embeddings=True) for name in (tiny_bert, "builtin"))
     joint = lesson.labels.astype(np.float32)
     joint /= np.linalg.norm(joint, axis=1, keepdims=True)
     np.testing.assert_allclose(joint @ joint.T, 0.75 * first @ first.T + 0.25 * second @ second.T, atol=3e-3)

@@ -10,11 +10,10 @@ import pytest
 
 import kosbert
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model import onnx_text_encoder
-from kosbert.model.baselines import encoder
-from kosbert.model.onnx_text_encoder import OnnxTextEncoder
+from kosbert.model import load_any, onnx_encoder
+from kosbert.model.onnx_encoder import OnnxTextEncoder
 from kosbert.training import Recipe, distillation, train
-from kosbert.training.distillation import load_teacher, teacher_vectors
+from kosbert.training.distillation import teacher_vectors
 
 TEXTS = [f"{number}번 문장" for number in range(10)]
 
@@ -196,21 +195,21 @@ def string_graph(path, kind):
 def test_an_onnx_file_that_reads_strings(tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnx_text_encoder, "_BATCH", 3)
+    monkeypatch.setattr(onnx_encoder, "_TEXT_BATCH", 3)
     path = string_graph(tmp_path / "teacher.onnx", onnx.TensorProto.STRING)
     found = teacher_vectors(str(path), TEXTS)
     np.testing.assert_array_equal(found, [[number, 2 * number] for number in range(10)])
-    np.testing.assert_array_equal(encoder(str(path)).encode(TEXTS), found)  # and can be scored as any other model
+    np.testing.assert_array_equal(load_any(str(path)).encode(TEXTS), found)  # and can be scored as any other model
     with pytest.raises(UsageError, match="reads tensor.float. and not strings: give a model directory instead"):
-        load_teacher(str(string_graph(tmp_path / "numbers.onnx", onnx.TensorProto.FLOAT)))
+        load_any(str(string_graph(tmp_path / "numbers.onnx", onnx.TensorProto.FLOAT)))
     (tmp_path / "damaged.onnx").write_bytes(b"no graph")
     with pytest.raises(KosbertError, match="damaged.onnx cannot be run"):
-        load_teacher(str(tmp_path / "damaged.onnx"))
+        load_any(str(tmp_path / "damaged.onnx"))
 
 
 def test_teachers_that_cannot_be_had(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="there is no file nowhere.onnx: give the path"):
-        load_teacher("nowhere.onnx")
+        load_any("nowhere.onnx")
     with pytest.raises(UsageError, match="there is no directory"):
         teacher_vectors(str(tmp_path / "no" / "model"), TEXTS)
     (tmp_path / "teacher.onnx").touch()
@@ -224,7 +223,7 @@ def test_a_teacher_in_a_package(tiny_bert, tmp_path, monkeypatch, sentences):
     shutil.copytree(tiny_bert, package / "model")
     (package / "__init__.py").write_text("raise ImportError('never imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = load_teacher("teaching_package:model").encode(sentences)
+    found = load_any("teaching_package:model").encode(sentences)
     np.testing.assert_allclose(found, kosbert.load(tiny_bert).encode(sentences), atol=1e-6)
     with pytest.raises(UsageError, match="pip install --no-deps no_such_package"):
-        load_teacher("no_such_package:model")
+        load_any("no_such_package:model")

@@ -70,7 +70,7 @@ def together(start, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss_fn", LOSSES)
 def test_two_processes_train_what_one_trains(recipe, together, loss_fn, tmp_path):
     codes, said = together(recipe(loss_fn), "--out", tmp_path / "two", "--checkpoint-every", "0")
     assert codes == [0, 0], said

@@ -78,7 +78,7 @@ def nli_file(folder, *labels):
     [
         (("neutral", "neutral"), "every row has the label neutral: classification needs rows of two or more classes"),
         (("neutral", "entailed"), "the labels are entailed, neutral: NLI needs entailment, neutral, contradiction"),
-        (("-", "-"), "choose data or an loss that fit"),
+        (("-", "-"), "choose data or a loss that fit"),
     ],
 )
 def test_labels_that_do_not_do(said, tmp_path, labels, message):
@@ -88,7 +88,7 @@ def test_labels_that_do_not_do(said, tmp_path, labels, message):
 
 
 @pytest.mark.parametrize(
-    ("data", "loss", "message"),
+    ("data", "loss_fn", "message"),
     [
         ("nli", "cosine-similarity", "stage second, data nli has LabeledPair rows, which give no scored pairs"),
         ("sts", "softmax", "has ScoredPair rows, which give no labeled pairs"),
@@ -106,7 +106,7 @@ def test_options(said):
     )
     assert said(
         **stages(("data", "nli"), ("loss", "multiple-negatives-ranking"), ("options", {"temperature": "cold"}))
-    ).startswith("stage second: an option of ranking has a wrong value")
+    ).startswith("stage second: an option of multiple-negatives-ranking has a wrong value")
     assert "temperature must be above 0" in said(
         **stages(("data", "nli"), ("loss", "multiple-negatives-ranking"), ("options", {"temperature": 0}))
     )

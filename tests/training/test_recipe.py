@@ -65,7 +65,9 @@ def test_simcse_has_the_documents_settings(name):
 
 def test_overlays_and_settings(base, tmp_path):
     overlay = tmp_path / "overlay.yaml"
-    overlay.write_text("train: {lr: 3e-5, buckets: true}\nstages: {options: {matryoshka: [8]}}\n", encoding="utf-8")
+    overlay.write_text(
+        "train: {lr: 3e-5, group_by_length: true}\nstages: {options: {matryoshka: [8]}}\n", encoding="utf-8"
+    )
     settings = ["train.batch_size=8", "stages.0.epochs=2", "seed=7", "dev=[klue-sts-dev, korsts-dev]", "data.sts=x.tsv"]
     settings += ["stages.0.train.lr=1e-2", "stages.0.data={rows: sts, options: {scale: 2e1, symmetric: false}}"]
     recipe = Recipe.load(base, [overlay], settings)
@@ -96,7 +98,7 @@ def test_a_mapping_over_a_list_changes_every_item(tmp_path):
         ("backbone={from: x, layer: 2}", "'backbone.layer'; the nearest is 'layers'"),
         ("stages.0.loss=cosin", "there is no loss 'cosin'; the nearest is 'cosent'"),
         ("stages.0.loss=", "stages.0.loss: "),
-        ("stages.0.loss=''", "give an loss, one of softmax"),
+        ("stages.0.loss=''", "give a loss, one of softmax"),
         ("stages.0.steps=3", "stages.0: give epochs or steps, one of them"),
         ("stages.0.data=3", "stages.0.data: "),
         ("train.lr=-1", "train.lr: Input should be greater than 0"),

@@ -26,7 +26,7 @@ from transformers import PreTrainedTokenizerFast
 from kosbert.benchmark.efficiency import measure
 from kosbert.data.records import ScoredPair
 from kosbert.export.release import export
-from kosbert.model.builtin import BUILTIN, builtin_directory
+from kosbert.model.directory import BUILTIN, builtin_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.from_scratch import untrained
 from kosbert.model.hardware import threads
@@ -93,7 +93,8 @@ def bench(
         ways, encoders = _ways(encoder, texts, Path(folder))
         reference = unit(ways[FIRST](texts))
         own = {name: unit(way(texts)) for name, way in ways.items() if name != "builtin"}
-        lengths = np.array(encoder.tokenize(texts)[1])
+        prepared = encoder.prepare(texts)
+        lengths = np.array(prepared.lengths)[prepared.inverse]
         operations = len(texts) * _operations(encoder, lengths)
         product = _fastest_product()
         *speeds, limit = measure(ways | {"the limit": lambda _: _products(product, operations)}, texts, rounds, report)
@@ -149,7 +150,8 @@ def _stock(model: SentenceTransformer, texts: list[str], size: int) -> NDArray[n
 def _fixed(encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
     """Batches of a fixed size, padded to their longest, as simple ONNX servers do."""
     assert isinstance(encoder, OnnxEncoder)
-    ids, _ = encoder.tokenize(texts)
+    prepared = encoder.prepare(texts)
+    ids = [prepared.inputs[index] for index in prepared.inverse]
     return np.concatenate([encoder.forward(ids[start : start + 32]) for start in range(0, len(ids), 32)])
 
 

@@ -19,8 +19,8 @@ from kosbert.bulk.records import Records, Reject, Row
 from kosbert.bulk.shards import Form, Manifest, Shards
 from kosbert.errors import UsageError
 from kosbert.model.batching import WINDOW
+from kosbert.model.directory import model_checksum
 from kosbert.model.encoder import Encoder
-from kosbert.model.fingerprint import model_checksum
 from kosbert.model.loading import load
 
 SHARD = 50_000
@@ -93,7 +93,9 @@ def encode_file(
             "checksum": model_checksum(encoder),
             "dim": dim or encoder.dim,
             "max_length": encoder.max_length,
-            "probe": encoder.encode(list(_PROBES), normalize=True)[:, :8].tolist(),  # pooling and prompt are no file
+            "probe": encoder.encode(list(_PROBES), normalize_embeddings=True)[
+                :, :8
+            ].tolist(),  # pooling and prompt are no file
         },
         "form": form,
         "precision": precision,
@@ -103,7 +105,7 @@ def encode_file(
     }
 
     def vectors_of(texts: list[str]) -> NDArray[np.float32]:
-        return encoder.encode(texts, normalize=normalize, dim=dim)
+        return encoder.encode(texts, normalize_embeddings=normalize, truncate_dim=dim)
 
     with Shards.open(Path(out), settings, form) as shards:
         manifest = shards.manifest

@@ -35,7 +35,7 @@ class Worker:
         size = self._dim or self._encoder.dim
         vectors = np.zeros((len(texts), size), self._precision)
         chosen = [text for text, use in zip(texts, usable, strict=True) if use]
-        vectors[usable] = self._encoder.encode(chosen, normalize=self._normalize, dim=self._dim)
+        vectors[usable] = self._encoder.encode(chosen, normalize_embeddings=self._normalize, truncate_dim=self._dim)
         mask = pyarrow.array(~usable)
         column = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.reshape(-1)), size, mask=mask)
         return table.append_column("vector", column)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 
 KINDS = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _PACKED = (".gz", ".zst")
@@ -142,7 +142,7 @@ class Records:
         for option, column in (("--text-column", self._text), ("--id-column", self._id)):
             if column and column not in present:
                 raise UsageError(
-                    f"{self._path.name} has no column {column!r}: {nearest(column, present)} Give it by {option}"
+                    f"{self._path.name} has no column {column!r}: {did_you_mean(column, present)} Give it by {option}"
                 )
 
     def _fields(self, number: int, found: dict[str, Any], content: str) -> Row | Reject:

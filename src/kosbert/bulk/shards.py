@@ -21,8 +21,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from kosbert.bulk.records import Reject, Row
-from kosbert.data.lock import alone
 from kosbert.errors import KosbertError, UsageError
+from kosbert.files import atomic_write, disk_error, remove_partial, try_lock
 
 Form = Literal["parquet", "npy"]
 _MANIFEST, _REJECTS = "manifest.json", "rejects.jsonl"
@@ -67,13 +67,14 @@ class Shards:
         with _room(folder):
             folder.mkdir(parents=True, exist_ok=True)
         busy = f"another process writes vectors into {folder}: wait for it, or choose another --out"
-        with alone(folder / _LOCK, busy):
+        with try_lock(folder / _LOCK, busy):
             yield cls(folder, settings, form)
 
     def _standing(self, settings: dict[str, Any]) -> Manifest:
         file = self._folder / _MANIFEST
         if not file.is_file():
-            if any(each.name != _LOCK for each in self._folder.iterdir()):
+            remove_partial(self._folder)
+            if any(path.name != _LOCK for path in self._folder.iterdir()):
                 raise UsageError(f"{self._folder} holds other things: choose an empty or new folder for --out")
             manifest = Manifest(settings)
             self._write_manifest(manifest)
@@ -96,8 +97,9 @@ class Shards:
     def _tidy(self) -> None:
         """Remove what a killed process left beside the manifest."""
         counted = {name for shard in self.manifest.shards for name in shard["files"]} | {_MANIFEST, _REJECTS}
+        remove_partial(self._folder)
         for file in self._folder.iterdir():
-            if file.name not in counted and (file.name[:5].isdigit() or file.suffix == ".part"):
+            if file.name not in counted and file.name[:5].isdigit():
                 file.unlink()
         rejects = self._folder / _REJECTS
         if rejects.is_file() and rejects.stat().st_size > self.manifest.reject_bytes:
@@ -131,12 +133,12 @@ class Shards:
         """Write the blocks as they come: a shard is never in memory as a whole."""
         precision, dim = np.dtype(self.manifest.settings["precision"]), self.manifest.settings["model"]["dim"]
         if self._form == "npy":
-            with _in_place(self._folder / f"{stem}.npy") as stream:
+            with atomic_write(self._folder / f"{stem}.npy", "wb") as stream:
                 shape = {"descr": npy.dtype_to_descr(precision), "fortran_order": False, "shape": (len(rows), dim)}
                 npy.write_array_header_1_0(stream, shape)
                 for block in blocks:
                     stream.write(block.astype(precision, copy=False).tobytes())
-            with _in_place(self._folder / f"{stem}.ids.jsonl") as stream:
+            with atomic_write(self._folder / f"{stem}.ids.jsonl", "wb") as stream:
                 for row in rows:
                     fields = {"id": row.id} | ({"text": row.text} if texts else {})
                     stream.write(f"{json.dumps(fields, ensure_ascii=False)}\n".encode())
@@ -149,7 +151,7 @@ class Shards:
         schema = pyarrow.schema([*((name, pyarrow.string()) for name in names), ("vector", vector)])
         how = {"compression": "zstd", "use_dictionary": False}  # no number of a vector comes twice
         with (
-            _in_place(self._folder / f"{stem}.parquet") as stream,
+            atomic_write(self._folder / f"{stem}.parquet", "wb") as stream,
             parquet.ParquetWriter(stream, schema, **how) as writer,
         ):
             done = 0
@@ -165,7 +167,7 @@ class Shards:
         return [f"{stem}.parquet"]
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        with _room(self._folder), _in_place(self._folder / _MANIFEST) as stream:
+        with _room(self._folder), atomic_write(self._folder / _MANIFEST, "wb") as stream:
             stream.write(json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
 
 
@@ -176,16 +178,6 @@ def _alike(before: Any, now: Any) -> bool:
     if isinstance(before, list) and isinstance(now, list):
         return bool(np.allclose(before, now, atol=1e-2))
     return bool(before == now)
-
-
-@contextmanager
-def _in_place(path: Path) -> Iterator[Any]:
-    """A file that appears under its name only when all of it is on disk."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as stream:
-        yield stream
-        _safely(stream)
-    part.replace(path)
 
 
 def _safely(stream: Any) -> None:
@@ -199,10 +191,8 @@ def _room(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise KosbertError(
-            f"{folder} cannot be written ({error.strerror or error}): make room, then run the same command; it goes on "
-            "after the last whole shard"
-        ) from error
+        advice = "free some space and run the same command; it resumes after the last complete shard"
+        raise disk_error(error, folder, advice) from error
 
 
 def read_shards(folder: str | Path) -> Iterator[tuple[list[str], NDArray[Any]]]:

@@ -1,4 +1,4 @@
-"""The command line. Thin: a command parses, calls one function, prints."""
+"""The command line. Thin: each command parses its arguments, calls one function and prints the result."""
 
 from kosbert.cli.app import main
 

@@ -1,6 +1,6 @@
-"""The `kosbert` command: its verbs, its exit codes, its way of saying what went wrong.
+"""The `kosbert` command: its subcommands, exit codes and error messages.
 
-Exit codes: 0 done, 1 the work failed, 2 the call was wrong. A user's mistake is one sentence with the fix.
+Exit codes: 0 success, 1 the command failed, 2 wrong usage. A user mistake is reported in one sentence with the fix.
 """
 
 import os
@@ -32,32 +32,32 @@ from kosbert.cli import (
 )
 from kosbert.errors import KosbertError
 
-_STOPPED = "kosbert: stopped; the same command goes on from what is saved (train: add --resume)"
+_INTERRUPTED = "kosbert: interrupted; run the same command again to resume (train: add --resume)"
 
 
-class _Commands(TyperGroup):
-    """The commands, with what may happen to any of them said in our words and not in typer's."""
+class _CommandGroup(TyperGroup):
+    """Handle interrupts, closed pipes and file errors the same way for every command."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            found = super().invoke(ctx)
+            result = super().invoke(ctx)
             sys.stdout.flush()
         except KeyboardInterrupt:
-            print(_STOPPED, file=sys.stderr)
+            print(_INTERRUPTED, file=sys.stderr)
             raise typer.Exit(130) from None
         except BrokenPipeError:  # `kosbert … | head` is not an error
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has nowhere to go
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest of the output
             raise typer.Exit(0) from None
         except OSError as error:
-            file, why = error.filename or "a file", error.strerror or error
-            raise KosbertError(f"{file} cannot be read or written ({why}): check the path and its rights") from error
-        return found
+            path, reason = error.filename or "a file", error.strerror or error
+            raise KosbertError(f"{path} cannot be read or written ({reason}): check path and permissions") from error
+        return result
 
 
 app = typer.Typer(
     name="kosbert",
-    cls=_Commands,
-    help="Korean sentence embeddings: train, compare, prove, ship.",
+    cls=_CommandGroup,
+    help="Korean sentence embeddings: train, evaluate, search, serve.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -85,8 +85,8 @@ app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"kosbert {kosbert.__version__}")
         raise typer.Exit
 
@@ -94,7 +94,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -103,7 +103,7 @@ def _root(
 def main() -> None:
     """Run the command line; the entry point of the console script."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # Windows consoles and the C locale would refuse Hangul
+        if hasattr(stream, "reconfigure"):  # Windows consoles and the C locale cannot print Hangul
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app()

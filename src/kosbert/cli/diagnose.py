@@ -29,7 +29,7 @@ def diagnose(
     """Test a model on Korean minimal pairs (negation, particles, spelling, …); alignment, uniformity, anisotropy."""
     from kosbert.evaluation.diagnostics import diagnose as run
     from kosbert.evaluation.diagnostics import positive_pairs
-    from kosbert.model.baselines import encoder  # imports scipy and scikit-learn
+    from kosbert.model import load_any
 
     sentences, positives = None, None
     if on:
@@ -38,7 +38,7 @@ def diagnose(
         sentences = [text for row in rows for text in data.sentences_of(row)]
         positives = positive_pairs(rows)
     with err.status(f"encoding with {escape(model)}"):
-        diagnosis = run(encoder(model, folder=data_dir), sentences=sentences, positives=positives)
+        diagnosis = run(load_any(model, data_dir=data_dir), sentences=sentences, positives=positives)
     if json:
         print_json({"model": model, "on": on or None, **diagnosis.to_dict(examples)})
         return

@@ -170,11 +170,11 @@ def _datasets(
 
 
 def _load_encoder(name: str, data_dir: Path | None) -> "SupportsEncode":
-    from kosbert.model.baselines import encoder
+    from kosbert.model import load_any
 
     try:
         with err.status(f"loading {name}"):
-            return encoder(name, folder=data_dir)
+            return load_any(name, data_dir=data_dir)
     except UsageError:
         raise
     except KosbertError as error:

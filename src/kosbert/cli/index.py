@@ -130,14 +130,14 @@ def evaluate(
 ) -> None:
     """Retrieval scores: of an index against exact search, or of a model: find paraphrases, or what is entailed."""
     from kosbert.evaluation.retrieval import evaluate_retrieval, load_task, rank_dense
-    from kosbert.search.encoding import load_encoder
+    from kosbert.model import load_any
     from kosbert.search.index_evaluation import against_exact, rank_hybrid
 
     if directory:
         results = {"index": against_exact(directory, queries=queries)}
     else:
         task = load_task(on, data_dir)
-        encoder = load_encoder(model, data_dir)
+        encoder = load_any(model, data_dir=data_dir)
         with progress_bars() as on_progress:
             ranker = rank_hybrid if hybrid else rank_dense
             results = evaluate_retrieval(encoder, task, ranker=ranker, on_progress=on_progress)

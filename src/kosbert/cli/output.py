@@ -1,4 +1,4 @@
-"""How commands print: one JSON document or a table to standard output, everything else to standard error."""
+"""Output of commands: one JSON document or a table on standard output, everything else on standard error."""
 
 import json
 from collections.abc import Iterator
@@ -14,30 +14,30 @@ from rich.table import Column
 from kosbert.data.locate import Progress as Report
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-ModelOption = Annotated[str, typer.Option("--model", "-m", help="builtin, a directory or a Hugging Face name.")]
+ModelOption = Annotated[str, typer.Option("--model", "-m", help="builtin, a model directory or a Hugging Face name.")]
 DataDirOption = Annotated[
     Path | None,
-    typer.Option("--data-dir", envvar="KOSBERT_DATA", help="A folder with the data sets' files.", show_default=False),
+    typer.Option("--data-dir", envvar="KOSBERT_DATA", help="Directory with the data sets.", show_default=False),
 ]
 
 
-class _Piped(Console):
+class _PipeConsole(Console):
     def on_broken_pipe(self) -> None:
-        """Let `kosbert … | head` end well: rich would call it an error."""
+        """Raise for the command group to handle: with rich's own handler `kosbert … | head` exits with an error."""
         raise BrokenPipeError
 
 
-out = _Piped()
+out = _PipeConsole()
 err = Console(stderr=True)
 
 
 def whole(name: str) -> Column:
-    """A column whose cells wrap and are never cut: rich would end a long Korean phrase with an ellipsis."""
+    """Return a table column that wraps long cells. By default rich truncates them with an ellipsis."""
     return Column(name, overflow="fold")
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; Hangul stays readable, NaN is refused rather than written."""
+    """Print one JSON document: Hangul stays readable, NaN raises an error."""
     print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
 
 

@@ -25,7 +25,7 @@ def similarity(
 
     if not all(text.strip() for text in (sentence, *others)):
         raise UsageError("one of the sentences is empty: give words in quotation marks")
-    vectors = load(model).encode([sentence, *others], dim=dim)
+    vectors = load(model).encode([sentence, *others], truncate_dim=dim)
     cosines = similarity_matrix(vectors[:1], vectors[1:])[0]
     if json:
         found = [

@@ -32,13 +32,13 @@ def transfer(
     """Score frozen embeddings on sentiment, topic, intent and paraphrase tasks by SentEval's protocol."""
     from kosbert.evaluation.transfer import transfer as run
     from kosbert.evaluation.transfer_tasks import suite_tasks
-    from kosbert.model.baselines import encoder
+    from kosbert.model import load_any
 
     names = [selected.name for selected in suite_tasks(suite, task or ())]  # before loading: reports a wrong name
     with err.status(f"loading {model}"):
-        loaded = encoder(model, folder=data_dir)
+        encoder = load_any(model, data_dir=data_dir)
     with progress_bars() as on_progress:
-        result = run(loaded, suite, tasks=names, folder=data_dir, limit=limit, seed=seed, on_progress=on_progress)
+        result = run(encoder, suite, tasks=names, folder=data_dir, limit=limit, seed=seed, on_progress=on_progress)
     if json:
         document = {"model": model, "suite": suite, "seed": seed, "limit": limit, "average": result.average}
         print_json(document | {"tasks": [asdict(score) for score in result.scores], "missing": result.missing})

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import IO, TypeVar
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 BLOCK = 1 << 20
 ENDINGS = (".zip", ".tar.gz", ".tgz")
@@ -42,5 +42,5 @@ def _from_tar(archive: Path, member: str, sink: IO[bytes]) -> None:
 
 def _pick(files: dict[str, Item], member: str, archive: Path) -> Item:
     if member not in files:
-        raise UsageError(f"{archive} has no file {member!r}: {nearest(member, files)}")
+        raise UsageError(f"{archive} has no file {member!r}: {did_you_mean(member, files)}")
     return files[member]

@@ -7,7 +7,6 @@ Only when size and checksum agree is the part renamed onto the target. `sts.tsv.
 Read `fetch`, `_download`, `_attempt` in this order; the rest serves them.
 """
 
-import errno
 import gzip
 import hashlib
 import json
@@ -30,13 +29,14 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from kosbert.data.archive import BROKEN, ENDINGS, copy_member
-from kosbert.data.lock import hold
 from kosbert.errors import KosbertError, UsageError
+from kosbert.files import disk_error, sha256_file, wait_lock
 
 BLOCK = 1 << 20
 LONGEST_PAUSE = 60.0  # seconds; also the most that a server's Retry-After can make a user wait
 CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}|git:[0-9a-f]{40}", re.IGNORECASE)
-AGAIN = "run the same command again: it goes on where it stopped"
+AGAIN = "run the same command again, it resumes"
+WRITE_ADVICE = f"free some space or set KOSBERT_CACHE to a directory that is writable, then {AGAIN}"
 
 Progress = Callable[[int, int | None], None]
 
@@ -77,7 +77,7 @@ def fetch(
         target.parent.mkdir(parents=True, exist_ok=True)
         if member:
             fetch(url, archive, checksum=checksum, attempts=attempts, timeout=timeout, progress=progress)
-        with hold(job.beside(".lock"), job.part):
+        with wait_lock(job.beside(".lock"), job.part):
             if not _is_here(target, own_checksum):  # another process may have brought it while we waited
                 if member:
                     _extract(archive, member, job)
@@ -85,7 +85,7 @@ def fetch(
                     _download(job)
                 _publish(job)
     except OSError as error:
-        raise KosbertError(_disk_trouble(error, target)) from error
+        raise disk_error(error, target, WRITE_ADVICE) from error
     return target
 
 
@@ -93,6 +93,8 @@ def digest(path: Path, kind: str, *, packed: bool = False) -> str:
     """The hexadecimal `sha256` of a file, or its `git` blob name; of what is in it where it is `packed` by gzip."""
     if kind not in ("sha256", "git"):
         raise UsageError(f"{kind!r} is not a kind of checksum: use sha256 or git")
+    if kind == "sha256" and not packed:
+        return sha256_file(path)
     size = sum(map(len, _blocks(path, packed))) if packed and kind == "git" else path.stat().st_size
     state = hashlib.sha256() if kind == "sha256" else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     for block in _blocks(path, packed):
@@ -399,13 +401,6 @@ def _publish(job: _Job) -> None:
         os.fsync(file.fileno())
     job.part.replace(job.target)
     job.note.unlink(missing_ok=True)
-
-
-def _disk_trouble(error: OSError, target: Path) -> str:
-    if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
-        return f"the disk that holds {target.parent} is full: make room, then {AGAIN}"
-    reason = error.strerror or error
-    return f"{target} cannot be written ({reason}): make its folder writable, or set KOSBERT_CACHE to one that is"
 
 
 def _archive_name(url: str) -> str:

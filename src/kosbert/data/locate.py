@@ -4,11 +4,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 from kosbert.data.download import fetch, verify
 from kosbert.data.registry import Dataset, File
 from kosbert.errors import KosbertError
+from kosbert.files import cache_root
 
 Progress = Callable[[str, int, int | None], None]
 """Called with a file's path, the bytes that are here and, where known, the bytes in all."""
@@ -22,8 +21,7 @@ def data_dir() -> Path | None:
 
 def cache_dir() -> Path:
     """Where downloads go: `KOSBERT_CACHE`, or the platform's cache folder."""
-    folder = os.environ.get("KOSBERT_CACHE")
-    return (Path(folder).expanduser() if folder else user_cache_path("kosbert")) / "data"
+    return cache_root() / "data"
 
 
 def offline() -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kosbert.data.records import LabeledPair, LabeledSentence, Record, ScoredPair, Sentence, Triplet
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
@@ -38,7 +38,7 @@ class Row:
         value: Any = self.fields
         for part in name.split("."):
             if not isinstance(value, Mapping) or part not in value:
-                raise self.error(f"there is no field {name!r}; {nearest(name, map(str, self.fields))}")
+                raise self.error(f"there is no field {name!r}; {did_you_mean(name, map(str, self.fields))}")
             value = value[part]
         return value
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from kosbert.data.readers import Reader
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Dataset:
         """A split by name, or the default one."""
         name = name or self.default
         if name not in self.splits:
-            raise UsageError(f"{self.name} has no split {name!r}: {nearest(name, self.splits)}")
+            raise UsageError(f"{self.name} has no split {name!r}: {did_you_mean(name, self.splits)}")
         return name, self.splits[name]
 
     @property
@@ -90,7 +90,7 @@ def get(name: str) -> Dataset:
     """A data set by name; a wrong name is answered with the nearest ones."""
     known = datasets()
     if name not in known:
-        raise UsageError(f"there is no data set {name!r}: {nearest(name, known)}")
+        raise UsageError(f"there is no data set {name!r}: {did_you_mean(name, known)}")
     return known[name]
 
 
@@ -102,7 +102,7 @@ def resolve(reference: str) -> tuple[Dataset, str]:
     for name, dataset in known.items():
         if reference.startswith(f"{name}-") and reference.removeprefix(f"{name}-") in dataset.splits:
             return dataset, reference.removeprefix(f"{name}-")
-    raise UsageError(f"there is no data set or split {reference!r}: {nearest(reference, references())}")
+    raise UsageError(f"there is no data set or split {reference!r}: {did_you_mean(reference, references())}")
 
 
 def references() -> Iterator[str]:

@@ -26,7 +26,7 @@ from kosbert.data.readers import (
     triplet,
 )
 from kosbert.data.records import Record
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 PARSERS: dict[str, Parser] = {
     ".csv": comma_separated(),
@@ -46,7 +46,7 @@ def read_file(path: str | Path, columns: Mapping[str, str] | None = None) -> lis
     path, columns = Path(path), dict(columns or {})
     for role in columns:
         if role not in ROLES:
-            raise UsageError(f"{role!r} is not a role that a column can have: {nearest(role, ROLES)}")
+            raise UsageError(f"{role!r} is not a role that a column can have: {did_you_mean(role, ROLES)}")
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix not in PARSERS:
         raise UsageError(
@@ -64,7 +64,7 @@ def _maker(path: Path, present: set[str], columns: dict[str, str]) -> Maker:
     """Choose the kind of record by the roles that the file can fill."""
     for role, column in columns.items():
         if column not in present:
-            raise UsageError(f"{path.name} has no column {column!r} for {role}: {nearest(column, present)}")
+            raise UsageError(f"{path.name} has no column {column!r} for {role}: {did_you_mean(column, present)}")
     name = {role: columns.get(role, role) for role in ROLES}
     has = {role for role, column in name.items() if column in present}
     if {"anchor", "positive", "negative"} <= has:

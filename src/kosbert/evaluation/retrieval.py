@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 
 from kosbert import data
 from kosbert.data.records import LabeledPair, LabeledSentence, Record
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.model.batching import windows
 from kosbert.model.encoder import SupportsEncode
 from kosbert.model.similarity import unit
@@ -95,7 +95,7 @@ class RetrievalTask:
 def load_task(name: str, data_dir: Path | None = None) -> RetrievalTask:
     """Load one of TASK_SPLITS: paraphrases (parakqc) or entailments (klue-nli, kornli)."""
     if name not in TASK_SPLITS:
-        raise UsageError(f"there is no retrieval set {name!r}: {nearest(name, TASK_SPLITS)}")
+        raise UsageError(f"there is no retrieval set {name!r}: {did_you_mean(name, TASK_SPLITS)}")
     rows = data.load(TASK_SPLITS[name], folder=data_dir)
     return paraphrase_task(rows) if name == "parakqc" else entailment_task(rows)
 

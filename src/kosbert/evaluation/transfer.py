@@ -5,8 +5,8 @@ kfold=10: logistic regression without standardization, with C selected without l
 Two differences: scikit-learn stops its solver after 100 steps, ours runs until it has converged; and an accuracy over
 folds is that of all rows together, not the mean of rounded ones.
 
-    from kosbert.model.baselines import encoder
-    result = transfer(encoder("builtin"), "ko")
+    from kosbert.model import load_any
+    result = transfer(load_any("builtin"), "ko")
 """
 
 import time

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from kosbert import data
 from kosbert.data.records import LabeledPair, LabeledSentence, sentences_of
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.evaluation.logistic_regression import Features
 from kosbert.model.encoder import SupportsEncode
 from kosbert.progress import ProgressCallback, ProgressEvent
@@ -209,5 +209,5 @@ def suite_tasks(suite: str, names: Sequence[str] = ()) -> list[TransferTask]:
     tasks = {task.name: task for task in TASKS if task.suite == suite}
     for name in names:
         if name not in tasks:
-            raise UsageError(f"the suite {suite} has no task {name!r}: {nearest(name, tasks)}")
+            raise UsageError(f"the suite {suite} has no task {name!r}: {did_you_mean(name, tasks)}")
     return [task for task in tasks.values() if not names or task.name in names]

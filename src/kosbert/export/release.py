@@ -22,9 +22,9 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
 from kosbert.export.graph import onnx_graph
 from kosbert.export.quantize import to_int8
-from kosbert.model.directory import checksums, write_directory
+from kosbert.model.compress import with_pca
+from kosbert.model.directory import file_checksums, write_directory
 from kosbert.model.onnx_encoder import OnnxEncoder
-from kosbert.model.pca import main_axes
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 
@@ -89,7 +89,7 @@ def export(
     if dim != encoder.dim or axes_of is not None:
         card.pop("scores", None)  # they are those of the whole vectors
     if axes_of is not None:
-        encoder = main_axes(encoder, axes_of, dim)
+        encoder = with_pca(encoder, axes_of, dim)
     if form == "torch" and (int8 or dim != encoder.dim):
         raise UsageError("int8 and dim are for the ONNX graph; give the format onnx or both")
     if int8 and gate is None:
@@ -123,7 +123,7 @@ def export(
                 save_file({name: each.half() for name, each in load_file(file).items()}, file, {"format": "pt"})
         for name, content in files.items():
             (folder / name).write_bytes(content)
-        card["export"] = {**card.get("export", {}), "sha256": checksums(folder)}
+        card["export"] = {**card.get("export", {}), "sha256": file_checksums(folder)}
 
     path = write_directory(out, card, fill)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -134,13 +134,16 @@ def _shape(encoder: TorchEncoder, dim: int) -> dict[str, Any]:
     tokenizer = encoder.tokenizer
     if not hasattr(tokenizer, "backend_tokenizer") or encoder.max_length is None:
         raise UsageError("only transformers with a fast tokenizer can be exported; use this model with torch")
-    if encoder._prompt() and not all(getattr(each, "include_prompt", True) for each in encoder.sentence_transformer):
-        raise UsageError("the pooling of this model leaves its prompt out, which a graph cannot; use it with torch")
+    modules = encoder.sentence_transformer
+    if any(encoder.prompts.values()) and not all(getattr(module, "include_prompt", True) for module in modules):
+        raise UsageError("the pooling of this model excludes its prompt, which a graph cannot do; use it with torch")
     return {
         "dim": dim,
         "max_length": encoder.max_length,
         "pad_id": tokenizer.pad_token_id or 0,
-        "prompt": encoder._prompt() or "",
+        "normalized": True,  # the graph ends with a normalization, whatever normalize_embeddings says
+        "prompts": encoder.prompts,
+        "default_prompt_name": encoder.default_prompt_name,
     }
 
 
@@ -154,7 +157,7 @@ def _graph_files(encoder: TorchEncoder, shape: dict[str, Any], int8: bool) -> di
     with TemporaryDirectory() as folder:
         plain = _opened(Path(folder), files | {"model.onnx": graph}, {}, shape).encode(PROBES)
         vectors = _opened(Path(folder), files, {}, shape).encode(PROBES)
-    far = np.abs(plain - encoder.encode(PROBES, dim=shape["dim"], normalize=True)).max()
+    far = np.abs(plain - encoder.encode(PROBES, truncate_dim=shape["dim"], normalize_embeddings=True)).max()
     if not far < _TRACED:
         raise KosbertError(f"the graph gives other vectors than the model (by {far:.1e}): use this model with torch")
     probe = [{"text": text, "vector": vector.tolist()} for text, vector in zip(PROBES, vectors, strict=True)]
@@ -175,7 +178,7 @@ class _Cut:
     dim: int
 
     def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        return self.encoder.encode(sentences, dim=self.dim)
+        return self.encoder.encode(sentences, truncate_dim=self.dim)
 
 
 def _measured(

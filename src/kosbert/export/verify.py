@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model.directory import refuse_changes
-from kosbert.model.loading import GRAPH, read_card
+from kosbert.model.directory import ONNX_FILE, read_card, verify_checksums
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.similarity import unit
 
@@ -23,13 +22,13 @@ def verify(directory: str | Path) -> list[str]:
     about = card.get("export", {})
     if "sha256" not in about:
         raise UsageError(f"{folder} holds no exported model: give a directory that kosbert export wrote")
-    refuse_changes(folder, about["sha256"])
+    verify_checksums(folder, about["sha256"])
     lines = [f"{len(about['sha256'])} files have the checksums that were noted"]
     suspicious = sorted(str(file) for file in folder.rglob("*") if file.suffix.lower() in _DANGEROUS)
     if suspicious:
         raise KosbertError(f"{suspicious[0]} can carry code, and no exported model needs it: do not load it, remove it")
     lines.append("no pickle, no code")
-    if not (folder / GRAPH).is_file():
+    if not (folder / ONNX_FILE).is_file():
         return lines
     probe = json.loads((folder / "probe.json").read_text(encoding="utf-8"))
     vectors = unit(OnnxEncoder(folder, source=str(folder), card=card).encode([each["text"] for each in probe]))

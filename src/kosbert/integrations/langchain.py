@@ -9,7 +9,8 @@ store.similarity_search("언제 오나요?", k=1)
 from typing import TYPE_CHECKING
 
 from kosbert.errors import UsageError
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.model import load_any
+from kosbert.search.encoding import unit_vectors
 
 try:
     from langchain_core.embeddings import Embeddings
@@ -28,7 +29,7 @@ class KosbertEmbeddings(Embeddings):  # type: ignore[misc,unused-ignore]
     """
 
     def __init__(self, model: "str | SupportsEncode" = "builtin") -> None:
-        self.encoder = load_encoder(model) if isinstance(model, str) else model
+        self.encoder = load_any(model) if isinstance(model, str) else model
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vector of each text."""

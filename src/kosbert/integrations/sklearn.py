@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kosbert.errors import UsageError
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.model import load_any
+from kosbert.search.encoding import unit_vectors
 
 
 class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -31,7 +32,7 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, sentences: Iterable[str], y: Any = None) -> "SentenceVectors":
         """Load the model."""
-        self.encoder_ = load_encoder(self.model)
+        self.encoder_ = load_any(self.model)
         self.n_features_out_ = unit_vectors(self.encoder_, ["문장"]).shape[1]
         return self
 
@@ -55,4 +56,4 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "n_features_out_" in state:
-            self.encoder_ = load_encoder(self.model)
+            self.encoder_ = load_any(self.model)

@@ -23,7 +23,7 @@ from typing import Any
 
 from torch import nn
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses.base import Loss, Needs
 from kosbert.losses.cosent import CoSENTLoss
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
@@ -63,11 +63,11 @@ def build(
     `matryoshka` are the sizes to train besides the full one; `gradcache` is how many sentences the model sees at once.
     """
     if name not in LOSSES:
-        raise UsageError(f"There is no loss {name!r}; {nearest(name, LOSSES)}")
+        raise UsageError(f"There is no loss {name!r}; {did_you_mean(name, LOSSES)}")
     known = list(inspect.signature(LOSSES[name].__init__).parameters)[2:]  # without self and model
     for option in options:
         if option not in known:
-            raise UsageError(f"The loss {name} has no option {option!r}; {nearest(option, known)}")
+            raise UsageError(f"The loss {name} has no option {option!r}; {did_you_mean(option, known)}")
     if name == "distillation" and "teacher_dimension" not in options:
         raise UsageError("The loss distillation needs the option teacher_dimension; set it to the teacher's.")
     loss_fn = LOSSES[name](model, **options)

@@ -1,6 +1,6 @@
 """What every loss does: check its columns, embed them in one siamese forward, and score the vectors.
 
-An loss is an `nn.Module` that sentence-transformers' trainer takes as its `loss`. Embedding and scoring are apart,
+A loss is an `nn.Module` that sentence-transformers' trainer takes as its `loss`. Embedding and scoring are apart,
 so that a wrapper can change how they are computed (`GradCacheLoss`) or which part is scored (`MatryoshkaLoss`).
 """
 
@@ -35,7 +35,7 @@ class Loss(nn.Module):
         if given < wanted or (given > wanted and not self.more_negatives):
             raise UsageError(
                 f"{type(self).__name__} needs {wanted} text column{'s' * (wanted > 1)} ({', '.join(self.texts)}) but "
-                f"the data has {given}; choose data or an loss that fit each other."
+                f"the data has {given}; choose data or a loss that fit each other."
             )
         return features
 

@@ -1,6 +1,6 @@
 """A batch of token ids: how it is laid out, and how to count, join and select its sentences without a model.
 
-Two layouts reach an loss. Padded: `input_ids` (sentences, width) with `attention_mask`. Flattened, without
+Two layouts reach a loss. Padded: `input_ids` (sentences, width) with `attention_mask`. Flattened, without
 padding: `input_ids` (1, tokens) with `cu_seq_lens_q` (sentences + 1,), the token at which each sentence starts; these
 are the names of transformers' `DataCollatorWithFlattening`, which sentence-transformers' `Transformer` and `Pooling`
 read.

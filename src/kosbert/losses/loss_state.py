@@ -1,6 +1,6 @@
-"""Layers that belong to an loss and not to the model: a classifier, SimCSE's head, a projection to the teacher.
+"""Layers that belong to a loss and not to the model: a classifier, SimCSE's head, a projection to the teacher.
 
-The trainer saves the model and wraps the model for distributed training; nobody does either for these. So an loss
+The trainer saves the model and wraps the model for distributed training; nobody does either for these. So a loss
 keeps them in step over the processes itself, and a checkpoint asks here for their weights.
 """
 

@@ -20,7 +20,7 @@ from kosbert.losses.forward import unwrapped
 
 
 class MatryoshkaLoss(Loss):
-    """The sum of an loss's losses at several dimensions, always with the full one among them.
+    """The sum of a loss's losses at several dimensions, always with the full one among them.
 
     Arguments:
         loss: any loss.

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kosbert.data.readers import NLI_LABELS
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses.base import Loss, Needs, labels_of
 from kosbert.losses.features import Features
 from kosbert.losses.forward import unwrapped
@@ -46,7 +46,7 @@ class SoftmaxLoss(Loss):
         super().__init__(model)
         wanted = concatenation.replace(" ", "").replace("−", "-").strip("()")
         if wanted not in CONCATENATIONS:
-            raise UsageError(f"There is no concatenation {concatenation!r}; {nearest(wanted, CONCATENATIONS)}")
+            raise UsageError(f"There is no concatenation {concatenation!r}; {did_you_mean(wanted, CONCATENATIONS)}")
         if len(set(labels)) < 2 or len(set(labels)) < len(labels):
             raise UsageError(
                 f"Classification needs two or more distinct classes but got {list(labels)}; name them all."

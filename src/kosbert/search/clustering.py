@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.model.similarity import unit
 from kosbert.search.backends.base import Vectors
 
@@ -40,7 +40,7 @@ def group(vectors: Vectors, settings: Settings) -> Labels:
     """Group unit vectors, (n, dim)."""
     method, size = settings.method, len(vectors)
     if method not in METHODS:
-        raise UsageError(f"unknown method {method!r}: {nearest(method, METHODS)}")
+        raise UsageError(f"unknown method {method!r}: {did_you_mean(method, METHODS)}")
     if size > MOST[method]:
         raise UsageError(f"{method} compares every pair and takes {MOST[method]:,} sentences, not {size:,}: use kmeans")
     if not 0 < settings.threshold < 1:

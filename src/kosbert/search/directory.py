@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kosbert.data.lock import hold
 from kosbert.errors import KosbertError, UsageError
+from kosbert.files import wait_lock
 from kosbert.search.encoding import ModelIdentity
 
 MANIFEST = "index.json"
@@ -85,7 +85,7 @@ def check_files(directory: Path, manifest: Manifest) -> None:
 def locked(directory: Path) -> Iterator[None]:
     """Let one process at a time change an index."""
     directory.mkdir(parents=True, exist_ok=True)
-    with hold(directory / ".lock", directory / MANIFEST):
+    with wait_lock(directory / ".lock", directory / MANIFEST):
         yield
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.search.filters import parse
 
 FIELD = "metadata."
@@ -71,7 +71,7 @@ class Documents:
         keep = np.ones(len(self), bool)
         for condition in parse(expression):
             if condition.field not in self.fields:
-                known = nearest(condition.field, self.fields) if self.fields else "its sentences have no metadata"
+                known = did_you_mean(condition.field, self.fields) if self.fields else "its sentences have no metadata"
                 raise UsageError(f"the index has no field {condition.field!r} to filter by: {known}")
             # Each distinct value is compared once: a million rows have few sources and few years.
             column = self.table[FIELD + condition.field].combine_chunks().dictionary_encode()

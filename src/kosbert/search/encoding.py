@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,24 +22,12 @@ _PROBES = ("오늘은 날씨가 좋아서 공원에서 책을 읽었다.", "새 
 _SAME = 0.98  # cosine: threads and batches move it by less than 0.001, another pooling by far more
 
 
-def load_encoder(name: str, folder: Path | None = None) -> "SupportsEncode":
-    """The encoder that a user's MODEL names; a model is loaded without the baselines, which bring scikit-learn."""
-    kind = name.partition(":")[0]
-    if ":" not in name and kind not in ("tfidf", "random", "random-words"):
-        from kosbert.model import load
-
-        return load(name)
-    from kosbert.model.baselines import encoder
-
-    return encoder(name, folder=folder)
-
-
 def unit_blocks(
     encoder: "SupportsEncode", texts: Sequence[str], *, progress: bool = False
 ) -> Iterator[NDArray[np.float32]]:
     """The vectors of some thousand texts at a time, of length 1, (block, dim)."""
     if isinstance(encoder, Encoder):
-        yield from encoder.encode_stream(texts, normalize=True, progress=progress)
+        yield from encoder.encode_stream(texts, normalize_embeddings=True, show_progress_bar=progress)
         return
     with Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task("encoding", total=len(texts))
@@ -106,7 +93,7 @@ def identify(encoder: "SupportsEncode", name: str = "") -> ModelIdentity:
     probe = tuple(tuple(round(float(value), 5) for value in row) for row in vectors)
     source = str(getattr(encoder, "source", ""))
     if isinstance(encoder, Encoder) and source:
-        from kosbert.model.fingerprint import model_checksum
+        from kosbert.model.directory import model_checksum
 
         checksum = model_checksum(encoder)
     else:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import KosbertError, UsageError, nearest
-from kosbert.model.batching import check
+from kosbert.errors import KosbertError, UsageError, did_you_mean
+from kosbert.model import load_any
+from kosbert.model.batching import checked_texts
 from kosbert.model.similarity import unit
 from kosbert.search import directory as disk
 from kosbert.search.backends.base import Vectors, VectorStore, new_store, open_store
 from kosbert.search.documents import Documents
-from kosbert.search.encoding import ModelIdentity, checked, identify, load_encoder, unit_blocks, unit_vectors
+from kosbert.search.encoding import ModelIdentity, checked, identify, unit_blocks, unit_vectors
 from kosbert.search.hits import Hit, hits_by_both, hits_by_meaning
 from kosbert.search.lexical import ANALYZERS, Lexical, analyze
 
@@ -52,8 +53,8 @@ class Index:
             words: also keep words for hybrid search: morphemes (needs kiwipiepy) or bigrams.
         """
         if words and words not in ANALYZERS:
-            raise UsageError(f"unknown words {words!r}: {nearest(words, ANALYZERS)}")
-        self.encoder = load_encoder(model) if isinstance(model, str) else model
+            raise UsageError(f"unknown words {words!r}: {did_you_mean(words, ANALYZERS)}")
+        self.encoder = load_any(model) if isinstance(model, str) else model
         self.model: ModelIdentity = identify(self.encoder, model if isinstance(model, str) else "")
         self.kind, self.words = kind, words
         self._documents = Documents()
@@ -131,7 +132,7 @@ class Index:
         self._check_writable()
         if isinstance(texts, str):
             raise UsageError("one string is not a list of sentences: give a list")
-        texts = list(check(texts, clean=False))
+        texts = list(checked_texts(texts, clean=False))
         keys = np.arange(self._next_key, self._next_key + len(texts), dtype=np.int64)
         names = [str(each) for each in (keys.tolist() if ids is None else ids)]
         for what, values in (("ids", names), ("metadata", metadata)):
@@ -277,7 +278,7 @@ class Index:
     def _open(cls, target: Path, model: "str | SupportsEncode | None", *, writing: bool) -> "Index":
         manifest = disk.read_manifest(target)
         name = model if isinstance(model, str) else manifest.model.name if model is None else ""
-        encoder = load_encoder(name) if name or model is None or isinstance(model, str) else model
+        encoder = load_any(name) if name or model is None or isinstance(model, str) else model
         given = identify(encoder, name)
         if not given.same_as(manifest.model):
             raise UsageError(

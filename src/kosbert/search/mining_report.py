@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from kosbert.model import load_any
 from kosbert.search.drop_rows import check_target, write_without
-from kosbert.search.encoding import load_encoder, unit_vectors
+from kosbert.search.encoding import unit_vectors
 from kosbert.search.mining import most_similar, near_duplicates
 from kosbert.search.rows import read_rows
 from kosbert.text import clean
@@ -78,7 +79,7 @@ def mine(
     for place, text in enumerate(rows.texts):
         first.setdefault(clean(text), place)
     places = np.fromiter(first.values(), np.int64, len(first))  # of each different sentence, where it stands first
-    vectors = unit_vectors(load_encoder(model), list(first), progress=progress)
+    vectors = unit_vectors(load_any(model), list(first), progress=progress)
     repeated = near_duplicates(vectors, threshold)
     stands_for = {int(places[pair.right]): (int(places[pair.left]), pair.cosine) for pair in repeated}
     dropped = []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kosbert.data.user_files import PARSERS
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.text import clean
 
 logger = logging.getLogger(__name__)
@@ -60,4 +60,6 @@ def read_rows(path: Path, *, text: str = "", id: str = "") -> Rows:
 def _check_columns(path: Path, present: set[str], text: str, id: str) -> None:
     for option, column in (("--text-column", text), ("--id-column", id)):
         if column and column not in present:
-            raise UsageError(f"{path.name} has no column {column!r}: {nearest(column, present)} give it by {option}")
+            raise UsageError(
+                f"{path.name} has no column {column!r}: {did_you_mean(column, present)} give it by {option}"
+            )

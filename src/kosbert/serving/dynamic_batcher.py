@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kosbert.model import Prepared
 from kosbert.serving.errors import ApiError, internal
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner, Prepared
+from kosbert.serving.model_runner import ModelRunner
 from kosbert.serving.request_queue import Batch, Job, RequestQueue
 
 DEADLINE = 0.003
@@ -69,7 +70,7 @@ class DynamicBatcher:
     async def vectors(self, model: ModelRunner, prepared: Prepared) -> NDArray[np.float32]:
         """The vectors of what was prepared by the same model, (texts, dim). Cancelled, it costs nothing more."""
         answer: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
-        job = Job(model, prepared.tokens, prepared.lengths)
+        job = Job(model, prepared.inputs, prepared.lengths)
         with self._changed:
             self._admit(job)
             self._answers[job] = answer

@@ -9,27 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.model import Encoder, load
-from kosbert.model.batching import distinct
-from kosbert.model.builtin import BUILTIN_MODELS
+from kosbert.model import Encoder, Prepared, load
+from kosbert.model.directory import BUILTIN_MODELS
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.serving.errors import wrong
-from kosbert.text import clean
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Texts as a model's forward pass takes them, each different one once."""
-
-    tokens: Sequence[Any]
-    lengths: list[int]
-    inverse: NDArray[np.intp]  # for each of the texts, which of `tokens` it is
-    cut: int  # texts that lost their end
-
-    @property
-    def read(self) -> int:
-        """Tokens of all texts, repeats included: what a client is told that it used."""
-        return sum(self.lengths[place] for place in self.inverse.tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +29,7 @@ class ModelRunner:
         encoder = load(model)
         encoder.tune_token_budget()
         served = cls(encoder, _public_name(model))
-        served.forward(served.prepare(["준비"]).tokens)  # the first call allocates
+        served.forward(served.prepare(["준비"]).inputs)  # the first call allocates
         return served
 
     @property
@@ -56,9 +39,7 @@ class ModelRunner:
 
     def prepare(self, texts: Sequence[str]) -> Prepared:
         """Clean and tokenize."""
-        different, inverse = distinct([clean(text) for text in texts])
-        tokens, lengths = self.encoder.tokenize(different)
-        return self._prepared(tokens, lengths, inverse)
+        return self.encoder.prepare(texts)
 
     def prepare_tokens(self, lists: Sequence[Sequence[int]]) -> Prepared:
         """Token ids of the model's own tokenizer, with or without its special tokens, which are added if missing."""
@@ -81,13 +62,8 @@ class ModelRunner:
                 inner = inner[len(before) : len(inner) - len(after)]
             lengths.append(len(before) + len(inner) + len(after))
             found.append([*before, *inner[: most - len(before) - len(after)], *after])
-        return self._prepared(found, lengths, np.arange(len(found)))
-
-    def _prepared(self, tokens: Sequence[Any], lengths: list[int], inverse: NDArray[np.intp]) -> Prepared:
-        most = self.encoder.max_length
-        cut = [most is not None and length > most for length in lengths]
-        shortened = int(np.array(cut, bool)[inverse].sum())
-        return Prepared(tokens, [min(length, most or length) for length in lengths], inverse, shortened)
+        truncated = sum(length > most for length in lengths)
+        return Prepared(found, [min(length, most) for length in lengths], np.arange(len(found)), truncated)
 
     def forward(self, tokens: Sequence[Any]) -> NDArray[np.float32]:
         """The vectors of what `prepare` gave, (n, dim)."""

@@ -22,7 +22,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 
 from kosbert.errors import KosbertError, UsageError
 from kosbert.model import hardware
-from kosbert.model.loading import find_model
+from kosbert.model.directory import find_model
 from kosbert.serving.app import build_app
 from kosbert.serving.keys import ENVIRONMENT, Keys
 from kosbert.serving.logs import log_as_json

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError
+from kosbert.model import Prepared
 from kosbert.model.similarity import unit
 from kosbert.serving.dynamic_batcher import DynamicBatcher
 from kosbert.serving.errors import too_large, wrong
 from kosbert.serving.keys import ENVIRONMENT, Keys
 from kosbert.serving.limits import MOST_CHARACTERS, Rates
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner, Prepared
+from kosbert.serving.model_runner import ModelRunner
 from kosbert.serving.request_middleware import RequestContext
 from kosbert.serving.settings import Settings
 
@@ -46,7 +47,7 @@ class Encoded:
     @property
     def headers(self) -> dict[str, str]:
         """Tells a client that texts were longer than the model reads."""
-        return {"x-truncated-texts": str(self.prepared.cut)} if self.prepared.cut else {}
+        return {"x-truncated-texts": str(self.prepared.truncated)} if self.prepared.truncated else {}
 
 
 class Service:
@@ -93,9 +94,9 @@ class Service:
         model = self.model
         self.check_texts(texts, param)
         prepared = await self.prepare(model, texts, account)
-        if prepared.cut and not truncate:
+        if prepared.truncated and not truncate:
             raise too_large(
-                f"{prepared.cut} of the texts have more than {model.encoder.max_length} tokens: "
+                f"{prepared.truncated} of the texts have more than {model.encoder.max_length} tokens: "
                 "shorten them, or send truncate: true", param=param,
             )  # fmt: skip
         return await self.compute(model, prepared, account, param=param)
@@ -108,7 +109,7 @@ class Service:
 
     async def compute(self, model: ModelRunner, prepared: Prepared, account: RequestContext, *, param: str) -> Encoded:
         """The vectors of what a model has prepared."""
-        most, tokens = self.settings.limits.tokens, prepared.read
+        most, tokens = self.settings.limits.tokens, prepared.tokens
         if tokens > most:
             raise too_large(f"{tokens:,} tokens are too many: send at most {most:,} a request", param=param)
         account.texts, account.tokens = len(prepared.inverse), tokens

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 
 class _Strict(BaseModel):
@@ -89,7 +89,7 @@ class Study(_Strict):
         for row in self.rows:
             for stage in row.stages:
                 if stage not in self.stages:
-                    raise ValueError(f"row {row.name}: there is no stage {stage!r}; {nearest(stage, self.stages)}")
+                    raise ValueError(f"row {row.name}: there is no stage {stage!r}; {did_you_mean(stage, self.stages)}")
         names = [row.name for row in self.every_row()]
         if len(set(names)) < len(names):
             raise ValueError(f"two rows have the same name ({', '.join(names)})")
@@ -113,14 +113,14 @@ class Study(_Strict):
     def preset(self, name: str) -> Preset:
         """A preset by its name."""
         if name not in self.presets:
-            raise UsageError(f"the study {self.name} has no preset {name!r}: {nearest(name, self.presets)}")
+            raise UsageError(f"the study {self.name} has no preset {name!r}: {did_you_mean(name, self.presets)}")
         return self.presets[name]
 
     @classmethod
     def named(cls, name: str) -> "Study":
         """A study that comes with the package."""
         if name not in shipped():
-            raise UsageError(f"there is no study {name!r}: {nearest(name, shipped())}")
+            raise UsageError(f"there is no study {name!r}: {did_you_mean(name, shipped())}")
         return cls._parse((files("kosbert.study") / "configs" / f"{name}.yaml").read_text(encoding="utf-8"), name)
 
     @classmethod

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model.builtin import BUILTIN_MODELS, builtin_directory
-from kosbert.model.fingerprint import checksum_of
-from kosbert.model.loading import find_model
+from kosbert.model.directory import BUILTIN_MODELS, builtin_directory, directory_checksum, find_model
 from kosbert.study.config import Preset, Probe, Row, Study, laid_over
 from kosbert.training.columns import read_rows
 from kosbert.training.distillation import teacher_checksums
@@ -273,7 +271,7 @@ def backbone_identity(recipe: Recipe, data_dir: Path | None) -> str:
 @cache
 def _weights(name: str) -> str:
     """A hash of a model's files, wherever they lie; its card is no part of what it computes."""
-    return checksum_of(find_model(name))
+    return directory_checksum(find_model(name))
 
 
 def _digest(content: Any) -> str:

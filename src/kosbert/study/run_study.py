@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.study.config import Study
 from kosbert.study.plan import Plan, plan
 from kosbert.study.report import write_report
@@ -115,7 +115,7 @@ def again(folder: Path, run: str, data_dir: Path | None = None, report: Report |
     planned = planned_again(folder, data_dir)
     wanted = next((each for each in planned.runs if each.name == run), None)
     if wanted is None:
-        raise UsageError(f"{folder.name} has no run {run!r}: {nearest(run, [each.name for each in planned.runs])}")
+        raise UsageError(f"{folder.name} has no run {run!r}: {did_you_mean(run, [each.name for each in planned.runs])}")
     before = stored_run(folder / "runs" / run, wanted.identity)
     if before is None:
         raise UsageError(f"the run {run} has not finished, or its data has changed: run the study first")

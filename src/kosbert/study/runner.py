@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from kosbert.data.lock import hold
 from kosbert.errors import KosbertError
+from kosbert.files import wait_lock
 from kosbert.study.plan import Plan, PlannedStage, Run
 from kosbert.study.provenance import lineage
 from kosbert.study.store import Store, read_json, stored_run, whole_folder, write_json
@@ -81,13 +81,12 @@ def as_trained(stage: PlannedStage, store: Store) -> Recipe:
 
 def _with_dropout(name: str, dropout: float, store: Store) -> Path:
     """A copy of a backbone that drops: SimCSE has no other noise, and the built-in backbone was distilled without."""
-    from kosbert.model.fingerprint import checksum_of
-    from kosbert.model.loading import find_model
+    from kosbert.model.directory import directory_checksum, find_model
 
     source = find_model(name)
-    target = store.root / "backbones" / f"{source.name}-{checksum_of(source)[:12]}-dropout-{dropout:g}"
+    target = store.root / "backbones" / f"{source.name}-{directory_checksum(source)[:12]}-dropout-{dropout:g}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with hold(target.with_name(f".{target.name}.lock"), target):  # several processes begin with the same one
+    with wait_lock(target.with_name(f".{target.name}.lock"), target):  # several processes begin with the same one
         if not target.is_dir():
             with whole_folder(target) as folder:
                 shutil.copytree(source, folder, dirs_exist_ok=True)

@@ -21,12 +21,11 @@ from kosbert.evaluation.sts import (
     spearman,
     sts_metrics,
 )
-from kosbert.model.baselines import encoder as named_encoder
+from kosbert.model import load_any
+from kosbert.model.compress import fewer_layers, with_pca
+from kosbert.model.directory import find_model
 from kosbert.model.encoder import SupportsEncode
-from kosbert.model.fewer_layers import fewer_layers
 from kosbert.model.from_scratch import new_backbone
-from kosbert.model.loading import find_model
-from kosbert.model.pca import main_axes
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 from kosbert.study.config import Probe
@@ -104,7 +103,7 @@ def encoder_of(run: Run, store: Store, data_dir: Path | None) -> SupportsEncode:
     """What a run made, ready to encode: the last stage's model, an encoder that is not trained, or the backbone."""
     if run.stages:
         return load_torch(store.stage(run.stages[-1].key) / "model")
-    return named_encoder(run.encoder, folder=data_dir) if run.encoder else as_it_is(run.recipe, data_dir)
+    return load_any(run.encoder, data_dir=data_dir) if run.encoder else as_it_is(run.recipe, data_dir)
 
 
 def as_it_is(recipe: Recipe, data_dir: Path | None) -> SupportsEncode:
@@ -124,7 +123,7 @@ def _with_axes(encoder: SupportsEncode, run: Run, data_dir: Path | None) -> Supp
     if not isinstance(encoder, TorchEncoder):
         raise UsageError(f"row {run.row}: pca needs a model")
     rows = read_rows(run.vectors["text"], None, data_dir)
-    return main_axes(encoder, [text for row in rows for text in sentences_of(row)], int(run.vectors["pca"]))
+    return with_pca(encoder, [text for row in rows for text in sentences_of(row)], int(run.vectors["pca"]))
 
 
 def compressed(vectors: Any, how: dict[str, Any]) -> Any:
@@ -187,7 +186,7 @@ def _cross_encoder(
     """Train a cross-encoder on the same backbone and let it score every pair; it has no vectors to keep."""
     from sentence_transformers import CrossEncoder
 
-    from kosbert.model.logging import quiet_transformers
+    from kosbert.model.torch_encoder import quiet_transformers
     from kosbert.training.cross_encoder import train_cross_encoder
 
     settings = dict(run.cross_encoder)

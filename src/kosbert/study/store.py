@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.data.lock import alone
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
+from kosbert.files import try_lock
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Store:
         """Nobody else works here meanwhile: two studies would train the same stage into the same folder."""
         self.root.mkdir(parents=True, exist_ok=True)
         busy = f"another study works in {self.root}: wait for it, or choose another --store"
-        with alone(self.root / ".lock", busy):
+        with try_lock(self.root / ".lock", busy):
             yield
 
     def stage(self, key: str) -> Path:
@@ -61,7 +61,7 @@ class Store:
         fitting = [each for each in known if name == each or each.startswith(f"{name}-")]
         exact = [each for each in fitting if each == name]
         if len(exact or fitting) != 1:
-            hint = nearest(name, fitting or known) if known else "run one first: kosbert study order"
+            hint = did_you_mean(name, fitting or known) if known else "run one first: kosbert study order"
             raise UsageError(f"there is no study {name!r} in {self.root}: {hint}")
         return self.root / (exact or fitting)[0]
 

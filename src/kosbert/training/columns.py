@@ -1,4 +1,4 @@
-"""Rows become what an loss learns from: text columns and labels, checked before anything is trained."""
+"""Rows become what a loss learns from: text columns and labels, checked before anything is trained."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def read_rows(
 
 
 def examples(rows: Sequence[Record], needs: Needs | Literal["rows"], where: str) -> Examples:
-    """Rows in the shape that an loss needs; rows of another kind are converted where that has one meaning."""
+    """Rows in the shape that a loss needs; rows of another kind are converted where that has one meaning."""
     if not rows:
         raise UsageError(f"{where} has no rows: name a data set that has some")
     try:
@@ -56,7 +56,7 @@ def examples(rows: Sequence[Record], needs: Needs | Literal["rows"], where: str)
         raise UsageError(f"{where}: {error}") from None
     if made is None or not len(made):
         kinds = ", ".join(sorted({type(row).__name__ for row in rows}))
-        raise UsageError(f"{where} has {kinds} rows, which give no {needs}: choose data or an loss that fit")
+        raise UsageError(f"{where} has {kinds} rows, which give no {needs}: choose data or a loss that fit")
     return made
 
 

@@ -17,7 +17,7 @@ from kosbert.data.leakage import without
 from kosbert.data.records import Record, ScoredPair, sentences_of
 from kosbert.data.registry import references
 from kosbert.distributed import in_the_first
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES, Loss, build
 from kosbert.model.tokenized_corpus import TokenizedCorpus
 from kosbert.training.augmentation import edited
@@ -52,7 +52,7 @@ class DataModule:
         roles, known = self._recipe.data, set(references())
         for name in names:
             if name not in roles and name not in known and not Path(name).suffix:
-                raise UsageError(f"there is no role, data set or file {name!r}: {nearest(name, [*roles, *known])}")
+                raise UsageError(f"there is no role, data set or file {name!r}: {did_you_mean(name, [*roles, *known])}")
 
     def sentences(self, names: Sequence[str]) -> list[str]:
         """Every sentence of the rows behind some names."""

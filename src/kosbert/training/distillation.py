@@ -1,7 +1,7 @@
 """Teacher vectors for distillation: computed once, kept on disk, memory-mapped; an interrupted computation goes on.
 
 A teacher is anything with `encode`: one of our encoders, any sentence-transformers model, or an ONNX file that takes
-strings. `PACKAGE:PATH` names a file or a folder that an installed package carries (see `model.string_graph`).
+strings. `PACKAGE:PATH` names a file or a folder that an installed package carries (see `kosbert.model.load_any`).
 """
 
 import hashlib
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from kosbert.data.locate import cache_dir
 from kosbert.errors import KosbertError
-from kosbert.model.onnx_text_encoder import OnnxTextEncoder, model_path
+from kosbert.model import load_any
+from kosbert.model.directory import package_path
 
 _FILES = (".safetensors", ".onnx", ".json", ".txt", ".model")
 _BLOCK = 4096  # sentences between two notes of how far we are
@@ -32,16 +33,6 @@ class Teacher(Protocol):
 
     def encode(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         """One vector a sentence, (sentences, dimension)."""
-
-
-def load_teacher(name: str) -> Teacher:
-    """A teacher by the name of a model, a directory, or the path of an ONNX file."""
-    path = model_path(name)
-    if path.suffix == ".onnx":
-        return OnnxTextEncoder(path)
-    from kosbert.model import load
-
-    return load(str(path) if path.is_dir() else name)
 
 
 def teacher_vectors(
@@ -63,7 +54,7 @@ def teacher_vectors(
         done, dimension = _standing(file, note)
         if done < len(sentences):
             stem.parent.mkdir(parents=True, exist_ok=True)
-            teacher = teacher or load_teacher(name)
+            teacher = teacher or load_any(name)
         while teacher and done < len(sentences):
             vectors = np.asarray(teacher.encode(list(sentences[done : done + _BLOCK])), np.float16)
             if not np.isfinite(vectors).all():
@@ -128,7 +119,7 @@ def _replace(file: Path, text: str) -> None:
 
 def teacher_checksums(name: str) -> list[str]:
     """Checksums of the teacher's files, so that a teacher trained further is another one; none for a hub name."""
-    path = model_path(name)
+    path = package_path(name)
     if path.is_file():
         files = sorted(path.parent.glob(f"{path.stem}*"))  # an ONNX graph may keep its weights beside it
     else:

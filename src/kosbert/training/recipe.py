@@ -146,7 +146,7 @@ class Stage(_Strict):
         for source in self.data:
             name = source.loss or self.loss
             if not name:
-                raise ValueError(f"give an loss, one of {', '.join(LOSSES)}")
+                raise ValueError(f"give a loss, one of {', '.join(LOSSES)}")
             if name not in LOSSES:
                 raise ValueError(f"there is no loss {name!r}; {_nearest(name, LOSSES)}")
         return self

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 TRACKERS = ("tensorboard", "wandb")
 
@@ -44,7 +44,7 @@ def check(names: Sequence[str]) -> None:
     installed = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
     for name in names:
         if name not in installed:
-            raise UsageError(f"there is no tracker {name!r}: {nearest(name, TRACKERS)}")
+            raise UsageError(f"there is no tracker {name!r}: {did_you_mean(name, TRACKERS)}")
         if not installed[name]():
             raise UsageError(f"{name} is not installed: pip install {name}")
 

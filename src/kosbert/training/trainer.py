@@ -19,7 +19,7 @@ from kosbert.distributed import agreed, barrier, in_the_first, joined, rank, wor
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
 from kosbert.losses import load_loss_state, loss_state
-from kosbert.model.fewer_layers import fewer_layers
+from kosbert.model.compress import fewer_layers
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch

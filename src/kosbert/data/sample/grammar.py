@@ -49,7 +49,7 @@ from kosbert.data.sample.edits import EDITS, Edit, drop_detail
 from kosbert.data.sample.hangul import attach
 from kosbert.data.sample.statements import Statement, invent, pick, write
 from kosbert.data.sample.vocabulary import SPLITS, Hand, world
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 __all__ = ["LARGEST", "SPLITS", "attach", "generate_nli", "generate_sts"]
 
@@ -117,7 +117,7 @@ def generate_nli(split: str, size: int, *, seed: int = 0) -> list[LabeledPair]:
 
 def _check(split: str, size: int) -> None:
     if split not in SPLITS:
-        raise UsageError(f"The sample set has no split {split!r}; {nearest(split, SPLITS)}")
+        raise UsageError(f"The sample set has no split {split!r}; {did_you_mean(split, SPLITS)}")
     if size < 0:
         raise UsageError(f"A sample of {size} rows cannot be written; ask for 0 or more")
     if size > LARGEST[split]:

@@ -13,7 +13,7 @@ import re
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 
 Tense = Literal["past", "present", "future"]
 Level = Literal["plain", "polite", "formal"]
@@ -89,7 +89,7 @@ def attach(word: str, particle: str) -> str:
         return word + particle
     pair = _PARTICLE_BY_NAME.get(particle)
     if pair is None:
-        raise UsageError(f"There is no particle {particle!r}; {nearest(particle, _PARTICLE_BY_NAME)}")
+        raise UsageError(f"There is no particle {particle!r}; {did_you_mean(particle, _PARTICLE_BY_NAME)}")
     after_consonant, after_vowel = pair
     final = _sounding_final(word)
     if final is None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import UsageError, nearest
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.model.topk import nearest_rows
 
 KINDS = ("exact", "hnsw", "binary", "milvus")
@@ -49,7 +49,7 @@ class VectorStore(Protocol):
 def new_store(kind: str, dim: int, *, precision: str, address: str) -> VectorStore:
     """An empty store."""
     if kind not in KINDS:
-        raise UsageError(f"unknown kind of index {kind!r}: {nearest(kind, KINDS)}")
+        raise UsageError(f"unknown kind of index {kind!r}: {did_you_mean(kind, KINDS)}")
     if precision != "float32" and kind != "hnsw":
         raise UsageError(f"an index of kind {kind} has one precision: leave it out, or choose hnsw")
     if address and kind != "milvus":

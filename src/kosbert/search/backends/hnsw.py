@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.errors import KosbertError, UsageError, nearest
+from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.search.backends.base import Found, Keys, Vectors, filtered
 from kosbert.search.quantization import eight_bits
 
@@ -26,7 +26,7 @@ class HnswStore:
 
     def __init__(self, dim: int, precision: str = "float32", graph: Any = None) -> None:
         if precision not in PRECISIONS:
-            raise UsageError(f"unknown precision {precision!r}: {nearest(precision, PRECISIONS)}")
+            raise UsageError(f"unknown precision {precision!r}: {did_you_mean(precision, PRECISIONS)}")
         self._dim, self._precision = dim, precision
         self._graph = graph if graph is not None else self._empty()
 

@@ -94,7 +94,7 @@ def openai_routes(service: Service) -> APIRouter:
             if wanted.encoding_format == "base64"
             else list(vectors)
         )
-        tokens = encoded.prepared.read
+        tokens = encoded.prepared.tokens
         return answer_numbers(
             {
                 "object": "list",
