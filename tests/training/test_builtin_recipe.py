@@ -112,7 +112,7 @@ def test_from_text_to_the_shipped_files(tiny_bert, tmp_path, monkeypatch):
     assert made.score >= max(made.dev.values())
 
     shipped = export(
-        made.path, tmp_path / "shipped", form="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
+        made.path, tmp_path / "shipped", format="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
     )
     assert len(verify(shipped.path)) == 3
     assert kosbert.load(shipped.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)

@@ -25,7 +25,7 @@ from transformers import PreTrainedTokenizerFast
 
 from kosbert.benchmark.efficiency import measure
 from kosbert.data.records import ScoredPair
-from kosbert.export.release import export
+from kosbert.export.exporter import export
 from kosbert.model.directory import BUILTIN, builtin_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.from_scratch import untrained
