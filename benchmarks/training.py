@@ -28,11 +28,12 @@ from sentence_transformers.sentence_transformer import losses as st_losses
 from transformers import TrainerCallback
 from transformers.utils import logging as transformers_logging
 
-from kosbert.losses import build as build_objective
+from kosbert.losses import build as build_loss
 from kosbert.model import pack, unpack
 from kosbert.model.tokenized_corpus import TokenizedCorpus
-from kosbert.training.loop import Hooks, Progress, TrainDataset, batches_of, optimizer_for, run_stage
-from kosbert.training.recipe import Settings
+from kosbert.training.datasets import TrainDataset
+from kosbert.training.loop import Callbacks, TrainerState, make_optimizer, make_sampler, run_stage
+from kosbert.training.recipe import TrainingArguments
 
 PAIRS = 16
 ROWS = 512
@@ -84,16 +85,17 @@ def kosbert_trainer(
     pack(model)
     texts = columns[0] + columns[1]
     numbers = (np.arange(ROWS), ROWS + np.arange(ROWS))
-    lesson = TrainDataset(
-        TokenizedCorpus(model, texts), numbers, labels, build_objective("cosine-similarity", model), PAIRS, 1.0
+    dataset = TrainDataset(
+        TokenizedCorpus(model, texts), numbers, labels, build_loss("cosine-similarity", model), PAIRS, 1.0
     )
-    settings = Settings(
+    arguments = TrainingArguments(
         lr=1e-6, batch_size=PAIRS, group_by_length=group_by_length, precision=precision, evals_per_epoch=0
     )
     ends: list[float] = []
-    hooks = Hooks(report=lambda *_: ends.append(time.perf_counter()))
-    plan = batches_of([lesson], settings, seed, steps=steps)
-    run_stage(model, [lesson], plan, settings, Progress(), optimizer_for([lesson.loss], settings), hooks, seed=seed)
+    callbacks = Callbacks(on_step_end=lambda *_: ends.append(time.perf_counter()))
+    sampler = make_sampler([dataset], arguments, seed, steps=steps)
+    optimizer = make_optimizer([dataset.loss], arguments)
+    run_stage(model, [dataset], sampler, arguments, TrainerState(), optimizer, callbacks, seed=seed)
     return (ends[-1] - ends[0]) / (steps - 1)
 
 
@@ -163,7 +165,7 @@ def measure_memory(batch: int, gradcache: int) -> None:
         random = np.random.default_rng(0)
         columns = [sentences(batch, random), sentences(batch, random)]
         options = {"gradcache": gradcache} if gradcache else {}
-        loss_fn = build_objective("multiple-negatives-ranking", model, **options)
+        loss_fn = build_loss("multiple-negatives-ranking", model, **options)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
         model.train()
         for _ in range(3):

@@ -1,112 +1,193 @@
-"""More than one process: `torchrun` or `accelerate launch` start them, this joins them and averages their gradients.
+"""Multi-process training: process group, collectives, gradient averaging.
 
-    torchrun --nproc-per-node 4 -m kosbert train recipes/nli-sts.yaml
+    torchrun --nproc-per-node 4 -m kosbert train nli-sts
 
-Each process takes its share of every batch. Gradients are averaged in one exchange, by hand rather than by DDP: what a
-batch does not reach (an unused pooler, another source's head) needs no special care, and GradCache works as it is.
-Whatever a clock or a rounding error could decide differently in two processes is decided by the first (`agreed`).
+Each rank takes an equal share of every batch. The trainer averages all gradients in one all-reduce instead of DDP.
+Parameters that a batch does not reach (an unused pooler, the head of another data source) need no special handling, and
+GradCache works unchanged. Decisions that depend on the clock or on rounding are made by rank 0 and broadcast.
+
+Losses may also run under sentence-transformers' trainer, which wraps the model in DDP but not the layers of the loss.
+`sync_module` covers those layers; our trainer removes its hooks (`remove_gradient_hooks`), so nothing is reduced twice.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, distributed
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn import functional
 
 from kosbert.errors import KosbertError
 
-# The others wait while the first computes a teacher's vectors; if it dies instead, its launcher ends them.
-_PATIENCE = timedelta(days=1)
+Module = TypeVar("Module", bound=nn.Module)
+
+# The other ranks wait while rank 0 computes the teacher embeddings. If rank 0 dies, the launcher ends them.
+_TIMEOUT = timedelta(days=1)
 
 
-def world() -> int:
-    """How many processes train together."""
-    return distributed.get_world_size() if distributed.is_initialized() else 1
+def world_size() -> int:
+    """Return the number of processes that train together; 1 without a process group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """The number of this process; 0 writes the files."""
-    return distributed.get_rank() if distributed.is_initialized() else 0
+    """Return the rank of this process; rank 0 writes the files."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 @contextmanager
-def joined() -> Iterator[None]:
-    """Join the processes that a launcher started; does nothing in a single one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or distributed.is_initialized():
+def process_group() -> Iterator[None]:
+    """Join the process group of `torchrun` or `accelerate launch`; does nothing in a single process."""
+    if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or dist.is_initialized():
         yield
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=_TIMEOUT)
     try:
         yield
     except RuntimeError as error:
         if "Connection closed" in str(error) or "Connection reset" in str(error):
-            raise KosbertError("another process of this run has stopped: see what it said") from error
+            raise KosbertError("another process of this run has stopped: see its error message") from error
         raise
     finally:
-        distributed.destroy_process_group()
+        dist.destroy_process_group()
 
 
 def barrier() -> None:
-    """Wait for the others."""
-    if world() > 1:
-        distributed.barrier()
+    """Wait until every rank gets here."""
+    if world_size() > 1:
+        dist.barrier()
 
 
-def agreed(value: float) -> float:
-    """What the first process says."""
-    if world() == 1:
+def broadcast_from_rank0(value: float) -> float:
+    """Return the value of rank 0 on every rank."""
+    if world_size() == 1:
         return value
-    said = torch.tensor([value], dtype=torch.float64, device=_device())
-    distributed.broadcast(said, src=0)
-    return float(said)
+    tensor = torch.tensor([value], dtype=torch.float64, device=_device())
+    dist.broadcast(tensor, src=0)
+    return float(tensor)
 
 
-def in_the_first(work: Callable[[], object]) -> None:
-    """Do something in the first process only; the others wait for it, and stop with it where it fails."""
+def on_rank_zero(function: Callable[[], object]) -> None:
+    """Call a function on rank 0 only. The other ranks wait, and fail too if it fails."""
     failure: KosbertError | None = None
     if rank() == 0:
         try:
-            work()
+            function()
         except KosbertError as error:
             failure = error
-    failed = agreed(float(failure is not None))
+    failed = broadcast_from_rank0(float(failure is not None))
     if failure:
         raise failure
     if failed:
-        raise KosbertError("the first process of this run has stopped: see what it said")
+        raise KosbertError("rank 0 of this run has stopped: see its error message")
 
 
-def own_share(rows: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """The rows of a batch that this process takes; the plan makes all shares equal."""
-    share: NDArray[np.integer[Any]] = np.array_split(rows, world())[rank()]
+def local_rows(rows: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """Return the rows of a batch that this rank trains on; the sampler makes all shares equal."""
+    share: NDArray[np.integer[Any]] = np.array_split(rows, world_size())[rank()]
     return share
 
 
 def average_gradients(parameters: Sequence[Tensor], loss: Tensor) -> float:
-    """Give every process the mean of all gradients, in one exchange; returns the mean of the losses."""
-    if world() == 1:
+    """Average all gradients over the ranks in one all-reduce; return the mean loss."""
+    if world_size() == 1:
         return float(loss.detach())
-    # A parameter may have a gradient here and none there, or nowhere: then the optimizer must not touch it at all.
-    reached = torch.tensor([each.grad is not None for each in parameters], dtype=torch.uint8, device=loss.device)
-    distributed.all_reduce(reached, distributed.ReduceOp.MAX)
-    trained = [parameter for parameter, yes in zip(parameters, reached.tolist(), strict=True) if yes]
+    # A parameter may have a gradient on some ranks only. With none on any rank the optimizer must not touch it.
+    has_gradient = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.uint8)
+    has_gradient = has_gradient.to(loss.device)
+    dist.all_reduce(has_gradient, dist.ReduceOp.MAX)
+    trained = [parameter for parameter, reached in zip(parameters, has_gradient.tolist(), strict=True) if reached]
     gradients = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in trained]
     flat = torch.cat([*gradients, loss.detach().reshape(1).to(gradients[0].dtype)])
-    distributed.all_reduce(flat)
-    flat /= world()
-    *means, mean_loss = torch.split(flat, [*(each.numel() for each in trained), 1])
+    dist.all_reduce(flat)
+    flat /= world_size()
+    *means, mean_loss = torch.split(flat, [*(parameter.numel() for parameter in trained), 1])
     for parameter, mean in zip(trained, means, strict=True):
         parameter.grad = mean.view_as(parameter)
     return float(mean_loss)
 
 
+def sync_module(module: Module) -> Module:
+    """Give a layer of a loss the same weights and averaged gradients on every rank, as DDP does for the model."""
+    hooks = []
+    for parameter in module.parameters():
+        if world_size() > 1:
+            dist.broadcast(parameter.data, src=0)
+        hooks.append(parameter.register_hook(_average))  # type: ignore[no-untyped-call]
+    module.gradient_hooks = hooks  # type: ignore[assignment]
+    return module
+
+
+def remove_gradient_hooks(module: nn.Module) -> None:
+    """Remove the hooks of `sync_module` from a module and its children, for a trainer that averages all gradients."""
+    for child in module.modules():
+        for hook in getattr(child, "gradient_hooks", ()):
+            hook.remove()
+
+
+def _average(gradient: Tensor) -> Tensor:
+    if world_size() == 1:
+        return gradient
+    mean = gradient / world_size()
+    dist.all_reduce(mean)
+    return mean
+
+
+def gather_counts(rows: int, device: torch.device) -> list[int]:
+    """Return how many rows each rank holds, in the order of the ranks."""
+    if world_size() == 1:
+        return [rows]
+    counts = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world_size())]
+    dist.all_gather(counts, torch.tensor([rows], device=device))
+    return [int(count) for count in counts]
+
+
+def first_local_row(counts: list[int]) -> int:
+    """Return the index of this rank's first row among the gathered rows."""
+    return sum(counts[: rank()]) if len(counts) > 1 else 0
+
+
+def gather_rows(rows: Tensor, counts: list[int]) -> Tensor:
+    """Gather the rows of all ranks with gradients: (local rows, ...) to (all rows, ...).
+
+    The gradient of a gathered row is the sum over the ranks (a reduce-scatter), and the trainer or DDP averages the
+    gradients of the parameters. So if each rank returns its part of the global mean times the number of ranks, every
+    parameter gets the gradient that a single process with the whole batch would compute.
+    """
+    if len(counts) == 1:
+        return rows
+    gathered: Tensor = _Gather.apply(rows, counts)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+class _Gather(torch.autograd.Function):
+    """All-gather whose backward pass sums over the ranks, using collectives that every backend has."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, counts: list[int]) -> Tensor:
+        ctx.counts = counts
+        # all_gather needs equal shapes, but batches made by a token budget differ in their number of sentences.
+        padded = functional.pad(rows, (0, 0) * (rows.ndim - 1) + (0, max(counts) - len(rows))).contiguous()
+        parts = [torch.empty_like(padded) for _ in counts]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, counts, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        begin = first_local_row(ctx.counts)
+        return total[begin : begin + ctx.counts[rank()]], None
+
+
 def _device() -> torch.device:
-    """Where the exchange reads its tensors from."""
-    return torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")
+    """Return the device whose tensors the backend exchanges."""
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

@@ -1,14 +1,14 @@
-"""Progress of long work: one event type for every package, and the bars that show it.
+"""Progress of long-running work: one event type for every package, and the bars that show it.
 
-def load(..., on_progress: ProgressCallback | None = None): ...
+def train(..., on_progress: ProgressCallback | None = None): ...
 
 with progress_bars() as on_progress:
-    load(..., on_progress=on_progress)
+    train(..., on_progress=on_progress)
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -16,14 +16,14 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """One step of long work.
+    """One step of long-running work.
 
     Args:
         task: what is running, for example "download korsts-train" or "stage nli". Events of one task share a bar.
-        done: units that are done.
-        total: units in all; None where that is unknown.
+        done: units done so far.
+        total: units in total; None if unknown.
         unit: "bytes", "sentences", "steps", "runs", …
-        level: 0 for the whole job, 1 for a part of it. A new part replaces the bar of the one before.
+        level: 0 for the whole job, 1 for a part of it. At level 1 and below, a new task replaces the previous bar.
         metrics: numbers to show next to the bar, such as the loss and the dev score.
     """
 
@@ -38,6 +38,18 @@ class ProgressEvent:
 ProgressCallback = Callable[[ProgressEvent], None]
 
 
+def nested(on_progress: ProgressCallback | None, task: str = "") -> ProgressCallback | None:
+    """Return a callback that reports the same events one level below, as part of a larger job.
+
+    Args:
+        on_progress: the callback of the larger job.
+        task: a name for the events in place of their own.
+    """
+    if on_progress is None:
+        return None
+    return lambda event: on_progress(replace(event, level=event.level + 1, task=task or event.task))
+
+
 @contextmanager
 def progress_bars(enabled: bool = True) -> Iterator[ProgressCallback]:
     """Show events as progress bars on standard error; yields the callback to pass on."""
@@ -48,19 +60,19 @@ def progress_bars(enabled: bool = True) -> Iterator[ProgressCallback]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[metrics]}"),
     )
-    tasks: dict[str, TaskID] = {}
-    parts: dict[int, str] = {}
-    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as bars:
+    bars: dict[tuple[int, str], TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as progress:
 
         def show(event: ProgressEvent) -> None:
-            if event.task not in tasks:
-                previous = parts.get(event.level)
-                if event.level and previous in tasks:
-                    bars.remove_task(tasks.pop(previous))
-                parts[event.level] = event.task
-                tasks[event.task] = bars.add_task(event.task, total=event.total, count="", metrics="")
-            bars.update(
-                tasks[event.task], completed=event.done, total=event.total, count=_count(event), metrics=_metrics(event)
+            key = (event.level, event.task)
+            if key not in bars:
+                # A new part of the job: the bars of the previous part, and of its own parts, are no longer needed.
+                for level, task in [bar for bar in bars if 0 < event.level <= bar[0]]:
+                    progress.remove_task(bars.pop((level, task)))
+                description = "  " * event.level + event.task
+                bars[key] = progress.add_task(description, total=event.total, count="", metrics="")
+            progress.update(
+                bars[key], completed=event.done, total=event.total, count=_count(event), metrics=_metrics(event)
             )
 
         yield show

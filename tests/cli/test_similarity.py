@@ -47,9 +47,9 @@ def test_from_two_models_to_one_that_is_exported(tiny_bert, tmp_path):
     made = json.loads(kosbert("soup", *seeds, "--dev", "sample-sts-dev", "--out", tmp_path / "soup", "--json"))
     assert len(made["ingredients"]) == 2
     assert made["score"] == max(made["dev"].values())
-    shares = ("--share", 4, "--share", 1)
+    shares = ("--weight", 4, "--weight", 1)
     mixed = kosbert("soup", *seeds, *shares, "--dev", "sample-sts-dev", "--out", tmp_path / "mixed")
-    assert "scored on sample-sts-dev" in mixed
+    assert "evaluated on sample-sts-dev" in mixed
     arguments = ("export", tmp_path / "soup", "--int8", "--gate", "sample-sts-dev", "--max-drop", 20)
     said = json.loads(kosbert(*arguments, "--format", "both", "--out", tmp_path / "out", "--json"))
     assert said["gate"]["on"] == "sample-sts-dev"

@@ -41,7 +41,7 @@ def call(kosbert):
 def test_a_table(call, recipe):
     code, out, _ = call(recipe)
     assert code == 0
-    assert "small: cosine against human scores" in out
+    assert "small: cosine vs. human scores" in out
     assert "runs/small/model" in out.replace("\\", "/")
 
 
@@ -65,8 +65,9 @@ def test_json_settings_and_resume(call, recipe, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--set", "train.lrr=1"], 2, "there is no key 'train.lrr'; the nearest is 'lr'"),
+        (["--set", "train.lrr=1"], 2, "there is no key 'train.lrr'; did you mean lr"),
         (["--with", "nowhere.yaml"], 2, "there is no recipe nowhere.yaml"),
+        (["--with", "smple"], 2, "there is no recipe 'smple': did you mean sample"),
         (["--set", "stages.0.data=stss"], 2, "there is no role, data set or file 'stss': did you mean sts"),
         (["--set", "stages.0.loss=triplet"], 2, "which give no triplets"),
         (["--set", "stages.0.options={scale: 3}"], 2, "has no option 'scale'"),
@@ -83,3 +84,33 @@ def test_mistakes_are_one_sentence_without_a_traceback(call, recipe, arguments, 
     assert message in line
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_list_prints_recipes_and_overlays(call):
+    code, out, _ = call("--list", "--json")
+    recipes = {recipe["name"]: recipe for recipe in json.loads(out)}
+    assert code == 0
+    assert recipes["nli-sts"]["kind"] == "recipe"
+    assert recipes["nli-sts"]["description"].startswith("NLI, then STS")
+    assert recipes["sample"]["kind"] == "overlay"
+    code, out, _ = call("--list")
+    assert code == 0
+    assert all(name in out for name in recipes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["nli-stss"], "did you mean nli-sts"), ([], "no recipe given: name one of")]
+)
+def test_an_unknown_or_missing_name_is_a_usage_error(call, arguments, message):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_a_recipe_by_name_with_an_overlay_by_name(call):
+    smaller = ("backbone.layers=1", "backbone.hidden_size=32", "backbone.heads=2", "backbone.vocab_size=500")
+    settings = [*smaller, "stages.0.data={rows: sts, limit: 40}", "stages.0.epochs=0.5", "train.batch_size=16"]
+    code, out, _ = call("sts", "--with", "sample", *(part for value in settings for part in ("--set", value)), "--json")
+    assert code == 0
+    assert set(json.loads(out)["scores"]) == {"sample-sts-dev", "sample-sts-test"}
+    assert Path("runs/sts/model/modules.json").is_file()

@@ -63,7 +63,7 @@ def test_mistakes(table, column):
         DistillationLoss(table(ROWS), teacher_dimension=2)([column(0, 1)], torch.ones(2, 3))
     with pytest.raises(UsageError, match="2 dimensions for 2 columns"):
         DistillationLoss(table(ROWS), teacher_dimension=2)([column(0), column(1)], torch.ones(1, 2))
-    with pytest.raises(UsageError, match="one label a row but got none"):
+    with pytest.raises(UsageError, match="one label per row but got none"):
         DistillationLoss(table(ROWS), teacher_dimension=2)([column(0, 1)])
-    with pytest.raises(UsageError, match="where the dimensions differ"):
+    with pytest.raises(UsageError, match="if the dimensions differ"):
         DistillationLoss(table(ROWS), teacher_dimension=3, projection=False)

@@ -3,7 +3,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kosbert.losses.features import count, fingerprints, join, take
+from kosbert.losses.features import count, join, sentence_ids, take
 
 sentence = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 columns_of_sentences = st.lists(st.lists(sentence, min_size=1, max_size=4), min_size=1, max_size=3)
@@ -50,8 +50,8 @@ def test_taking_sentences_gives_the_batch_of_those_sentences(layouts, data, sent
 @unhurried
 @given(sentences=st.lists(sentence, min_size=1, max_size=6))
 def test_fingerprints_are_equal_exactly_for_equal_sentences_in_both_layouts(layouts, sentences):
-    prints = fingerprints(layouts.flat(sentences))
-    assert torch.equal(prints, fingerprints(layouts.padded(sentences)))
+    prints = sentence_ids(layouts.flat(sentences))
+    assert torch.equal(prints, sentence_ids(layouts.padded(sentences)))
     assert count(layouts.flat(sentences)) == count(layouts.padded(sentences)) == len(sentences) == len(prints)
     equal = [[one == other for other in sentences] for one in sentences]
     assert (prints[:, None] == prints[None]).tolist() == equal
@@ -59,7 +59,7 @@ def test_fingerprints_are_equal_exactly_for_equal_sentences_in_both_layouts(layo
 
 def test_fingerprints_of_a_bag_of_tokens():
     bag = {"input_ids": torch.tensor([5, 6, 7, 5, 6]), "offsets": torch.tensor([0, 2, 3])}
-    first, second, third = fingerprints(bag).tolist()
+    first, second, third = sentence_ids(bag).tolist()
     assert first == third != second
 
 
@@ -77,3 +77,19 @@ def test_padding_uses_the_id_of_the_tokenizer(layouts):
     joined = join([wide, narrow], padding_id=1)
     assert joined["input_ids"][1].tolist() == [6] * 9 + [1]
     assert joined["attention_mask"][1].tolist() == [1] * 9 + [0]
+
+
+@pytest.mark.parametrize("layout", ["flat", "padded"])
+def test_carried_sentence_ids_are_joined_and_selected_with_the_sentences(layouts, layout):
+    make = getattr(layouts, layout)
+    columns = [{**batch, "sentence_ids": sentence_ids(batch)} for batch in (make([[1, 2], [3, 4]]), make([[5, 6]]))]
+    joined = join(columns)
+    hashed = sentence_ids({key: value for key, value in joined.items() if key != "sentence_ids"})
+    assert torch.equal(joined["sentence_ids"], hashed)
+    assert torch.equal(sentence_ids(take(joined, [2, 0])), hashed[[2, 0]])
+
+
+def test_carried_sentence_ids_are_not_hashed_again(layouts, monkeypatch):
+    monkeypatch.setattr("kosbert.losses.features.hash_tokens", None)
+    ids = torch.tensor([7, 8])
+    assert torch.equal(sentence_ids({**layouts.flat([[1], [1]]), "sentence_ids": ids}), ids)

@@ -63,11 +63,11 @@ def test_with_dropout_a_repeated_sentence_keeps_its_masks(table, column):
     assert model.calls == [2, 1]
 
 
-def test_drops_sees_modules_modes_and_configurations(table, tiny):
+def test_has_dropout_sees_modules_modes_and_configurations(table, tiny):
     assert not has_dropout(table([[1.0]]))
     assert has_dropout(table([[1.0]], dropout=0.1))
     assert not has_dropout(table([[1.0]], dropout=0.1).eval())
-    assert has_dropout(table([[1.0]], dropout=0.1).eval(), in_this_mode=False)
+    assert has_dropout(table([[1.0]], dropout=0.1).eval(), current_mode=False)
     assert has_dropout(tiny)
     for module in tiny.modules():
         if isinstance(module, torch.nn.Dropout):

@@ -40,7 +40,7 @@ def by_parameter(found):
 @pytest.mark.parametrize("layout", ["flat", "padded"])
 @pytest.mark.parametrize("mini_batch", [1, 4, 100])
 @pytest.mark.parametrize(("name", "columns", "options"), CASES)
-def test_gradients_equal_the_uncached_objective_without_dropout(
+def test_gradients_equal_the_uncached_loss_without_dropout(
     gradients, tiny, tokens, layout, mini_batch, name, columns, options
 ):
     tiny.eval()
@@ -54,7 +54,7 @@ def test_gradients_equal_the_uncached_objective_without_dropout(
 
 @pytest.mark.parametrize("layout", ["flat", "padded"])
 @pytest.mark.parametrize(("name", "columns", "options"), CASES)
-def test_gradients_equal_the_uncached_objective_with_the_same_dropout(
+def test_gradients_equal_the_uncached_loss_with_the_same_dropout(
     gradients, tiny, tokens, layout, name, columns, options
 ):
     tiny.train()
@@ -72,7 +72,7 @@ def test_gradients_equal_the_uncached_objective_with_the_same_dropout(
         return list(torch.cat(vectors).split([count(column) for column in columns]))
 
     cached = GradCacheLoss(plain, 4)
-    plain.vectors = in_pieces_with_one_graph
+    plain.embed = in_pieces_with_one_graph
     torch.manual_seed(7)
     loss, expected = gradients(plain, features)
     torch.manual_seed(7)
@@ -163,5 +163,5 @@ def test_mistakes(table):
     with pytest.raises(UsageError, match="at least 1 sentence"):
         GradCacheLoss(MultipleNegativesRankingLoss(table([[1.0]])), 0)
     bag = {"input_ids": torch.tensor([0, 1]), "offsets": torch.tensor([0, 1])}
-    with pytest.raises(UsageError, match="leave gradcache out"):
+    with pytest.raises(UsageError, match="drop gradcache"):
         GradCacheLoss(MultipleNegativesRankingLoss(table([[1.0]])), 1)([bag, bag])

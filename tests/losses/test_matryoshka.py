@@ -81,5 +81,5 @@ def test_mistakes(table):
     for dimensions in ([], [0], [5], [2, 2]):
         with pytest.raises(UsageError, match="distinct and from 1 to 4"):
             MatryoshkaLoss(inner, dimensions)
-    with pytest.raises(UsageError, match="one weight a dimension"):
+    with pytest.raises(UsageError, match="one weight per dimension"):
         MatryoshkaLoss(inner, [2, 1], weights=[1.0])

@@ -90,7 +90,7 @@ def test_other_mistakes(table, column):
     with pytest.raises(UsageError, match="scale must be above 0"):
         CoSENTLoss(table(ROWS), scale=0)
     for loss_fn in (CosineSimilarityLoss, CoSENTLoss):
-        with pytest.raises(UsageError, match="one label a row but got none"):
+        with pytest.raises(UsageError, match="one label per row but got none"):
             loss_fn(table(ROWS))([column(0), column(1)])
         with pytest.raises(UsageError, match=r"needs 2 text columns \(sentence1, sentence2\) but the data has 3"):
             loss_fn(table(ROWS))([column(0), column(1), column(2)], torch.tensor([0.5]))

@@ -55,8 +55,8 @@ def test_supervised_known_answer(table, column):
 def test_two_masks_in_one_forward(table, layouts, layout):
     model = table([[1.0] * 50, [2.0] * 50, [3.0] * 50], dropout=0.5)
     loss_fn = SimCSELoss(model)
-    columns = loss_fn.columns([getattr(layouts, layout)([[0], [1], [2]])])
-    first, second = loss_fn.vectors(columns)
+    columns = loss_fn.prepare_columns([getattr(layouts, layout)([[0], [1], [2]])])
+    first, second = loss_fn.embed(columns)
     assert model.calls == [6]
     for one, other in zip(first, second, strict=True):
         assert not torch.equal(one, other)  # different masks …

@@ -100,9 +100,9 @@ def test_other_mistakes(table, column):
     for labels in (["entailment"], ["a", "a"]):
         with pytest.raises(UsageError, match="distinct classes"):
             SoftmaxLoss(model, labels=labels)
-    with pytest.raises(UsageError, match="one label a row but got none"):
+    with pytest.raises(UsageError, match="one label per row but got none"):
         SoftmaxLoss(model)([column(0), column(0)], None)
-    with pytest.raises(UsageError, match="one label a pair"):
+    with pytest.raises(UsageError, match="one label per pair"):
         SoftmaxLoss(model).accuracy(["0"], ["0"], ["unknown"])
-    with pytest.raises(UsageError, match="one label a pair"):
+    with pytest.raises(UsageError, match="one label per pair"):
         SoftmaxLoss(model).accuracy([], [], [])

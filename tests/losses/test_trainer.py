@@ -35,7 +35,7 @@ def trainer(tmp_path, model, loss_fn, **options):
         seed=1,
         **options,
     )
-    rows = Dataset.from_dict(ROWS[loss_fn.needs])
+    rows = Dataset.from_dict(ROWS[loss_fn.row_type])
     return SentenceTransformerTrainer(model=model, args=arguments, train_dataset=rows, loss=loss_fn)
 
 
@@ -63,7 +63,7 @@ def test_evaluation_loss(tmp_path, tiny):
     assert metrics["eval_loss"] > 0
 
 
-def test_the_model_card_names_the_objective_and_its_paper(tmp_path, tiny):
+def test_the_model_card_names_the_loss_and_its_paper(tmp_path, tiny):
     trainer(tmp_path, tiny, build("multiple-negatives-ranking", tiny)).train()
     tiny.save_pretrained(str(tmp_path / "model"))
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_own_state_goes_through_a_checkpoint(tiny):
     assert other.classifier.weight.requires_grad
 
 
-def test_a_checkpoint_of_another_objective_is_refused(tiny):
+def test_a_checkpoint_of_another_loss_is_rejected(tiny):
     with pytest.raises(KosbertError, match="resume with the loss"):
         load_loss_state(SimCSELoss(tiny), loss_state(build("softmax", tiny)))
     with pytest.raises(KosbertError, match="resume with the loss"):

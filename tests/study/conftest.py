@@ -1,4 +1,4 @@
-"""A study that trains in seconds: a backbone of one layer, sixty rows, two seeds."""
+"""Fixtures: a study that trains in seconds (a backbone of one layer, sixty rows, two seeds)."""
 
 import random
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 import torch
 import yaml
 
-from kosbert.study.config import Study
-from kosbert.study.run_study import conduct
+from kosbert.study.config import StudyConfig
+from kosbert.study.run_study import run_study
 from kosbert.study.store import Store
 
 SUBJECTS = ("오늘은", "남자가", "여자가", "아이가", "고양이가", "강아지는", "대통령이", "사람이")
@@ -22,66 +22,65 @@ def _one_thread():
 
 
 @pytest.fixture(scope="session")
-def rows(tmp_path_factory) -> Path:
-    """sts.tsv (40 rows), dev.tsv (24), test.tsv (40), nli.tsv (60)."""
-    folder = tmp_path_factory.mktemp("rows")
-    draw = random.Random(7)
+def data_files(tmp_path_factory) -> Path:
+    """A directory with sts.tsv (40 rows), dev.tsv (24), test.tsv (40) and nli.tsv (60)."""
+    directory = tmp_path_factory.mktemp("data")
+    rng = random.Random(7)
 
     def sentence() -> str:
-        return f"{draw.choice(SUBJECTS)} {draw.choice(OBJECTS)} {draw.choice(VERBS)}."
+        return f"{rng.choice(SUBJECTS)} {rng.choice(OBJECTS)} {rng.choice(VERBS)}."
 
-    def write(name: str, head: str, lines: list[str]) -> None:
-        (folder / name).write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    def write(name: str, header: str, lines: list[str]) -> None:
+        (directory / name).write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
 
-    scored = [f"{sentence()}\t{sentence()}\t{draw.randint(0, 50) / 10}" for _ in range(104)]
+    scored = [f"{sentence()}\t{sentence()}\t{rng.randint(0, 50) / 10}" for _ in range(104)]
     write("sts.tsv", "sentence1\tsentence2\tscore", scored[:40])
     write("dev.tsv", "sentence1\tsentence2\tscore", scored[40:64])
     write("test.tsv", "sentence1\tsentence2\tscore", [*scored[64:103], "<b>비가</b> 온다 & 눈\t비가 온다.\t4.2"])
     labels = ("entailment", "neutral", "contradiction")
     premises = [sentence() for _ in range(20)]
-    write(
-        "nli.tsv", "sentence1\tsentence2\tlabel", [f"{p}\t{sentence()}\t{label}" for p in premises for label in labels]
-    )
-    return folder
+    pairs = [f"{premise}\t{sentence()}\t{label}" for premise in premises for label in labels]
+    write("nli.tsv", "sentence1\tsentence2\tlabel", pairs)
+    return directory
 
 
 @pytest.fixture(scope="session")
-def document(rows):
-    """The four orders and the untouched backbone, as a YAML document."""
+def document(data_files):
+    """A study with four training orders and the backbone without fine-tuning, as a YAML document."""
     return {
         "name": "tiny",
         "question": "Which order <first>?",
-        "about": "Four orders.",
-        "published": "korsts-test",
+        "description": "Four orders.",
+        "published_scores": "korsts-test",
         "recipe": {"max_length": 32},
         "stages": {
             "nli": {"data": "nli", "loss": "multiple-negatives-ranking", "epochs": 1},
             "sts": {"data": "sts", "loss": "cosine-similarity", "epochs": 1},
         },
-        "rows": [
-            {"name": "untouched", "seeds": 1},
-            {"name": "STS", "stages": ["sts"], "published": "SBERT klue/roberta-base, STS only"},
+        "variants": [
+            {"name": "no fine-tuning", "seeds": 1},
+            {"name": "STS", "stages": ["sts"], "published_model": "SBERT klue/roberta-base, STS only"},
             {"name": "NLI", "stages": ["nli"]},
             {"name": "STS→NLI", "stages": ["sts", "nli"]},
             {"name": "NLI→STS", "stages": ["nli", "sts"]},
         ],
         "presets": {
             "quick": {
-                "about": "Made up.",
+                "description": "Generated data.",
                 "seeds": 2,
                 "backbone": {"text": ["nli", "sts"], "layers": 1, "hidden_size": 32, "heads": 2, "vocab_size": 100},
-                "data": {"nli": str(rows / "nli.tsv"), "sts": str(rows / "sts.tsv")},
-                "dev": str(rows / "dev.tsv"),
-                "test": str(rows / "test.tsv"),
-                "over": {"train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 2}},
+                "data": {"nli": str(data_files / "nli.tsv"), "sts": str(data_files / "sts.tsv")},
+                "dev": str(data_files / "dev.tsv"),
+                "test": str(data_files / "test.tsv"),
+                "overrides": {"train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 2}},
             }
         },
     }
 
 
 @pytest.fixture(scope="session")
-def study(document) -> Study:
-    return Study.model_validate(document)
+def study(document) -> StudyConfig:
+    return StudyConfig.model_validate(document)
 
 
 @pytest.fixture(scope="session")
@@ -93,8 +92,8 @@ def study_file(document, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished(study, tmp_path_factory):
-    """The store of the study, done in one go; `(store, summary, page)`. Read only."""
+    """The finished study, read only: `(store, summary, page)`."""
     store = Store(tmp_path_factory.mktemp("finished") / "studies")
-    found, page, outcome = conduct(study, "quick", store)
+    summary, page, outcome = run_study(study, "quick", store)
     assert not outcome.failed
-    return store, found, page
+    return store, summary, page

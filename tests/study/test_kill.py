@@ -1,4 +1,4 @@
-"""A study that is killed at random moments ends with the store of an undisturbed one, to the last digit."""
+"""A study that is killed at random moments resumes and ends with the same files as an uninterrupted one."""
 
 import multiprocessing
 import random
@@ -15,52 +15,52 @@ from kosbert.study.store import Store, stored_runs
 
 @pytest.fixture
 def start(study_file, tmp_path):
-    """A function that starts the study in a process which has torch imported already."""
+    """Return a function that starts the study in a process that has already imported torch."""
     context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
         context.set_forkserver_preload(["kosbert.study.run_study", "kosbert.training"])
     script = str(Path(__file__).with_name("killed_study.py"))
-    known = {"STUDY": str(study_file), "STORE": str(tmp_path / "studies")}
-    started = []
+    script_globals = {"STUDY": str(study_file), "STORE": str(tmp_path / "studies")}
+    processes = []
 
     def run() -> multiprocessing.Process:
-        process = context.Process(target=runpy.run_path, args=(script, known), kwargs={"run_name": "__main__"})
+        process = context.Process(target=runpy.run_path, args=(script, script_globals), kwargs={"run_name": "__main__"})
         process.start()
-        started.append(process)
+        processes.append(process)
         return process
 
     yield run
-    for process in started:
+    for process in processes:
         process.kill()
 
 
-def done(store: Path) -> int:
-    """How far a study has come: finished runs and everything that lies in its stages."""
+def files_written(store: Path) -> int:
+    """Return how far a study has come: the number of finished runs and of files in its stages."""
     return len(list(store.glob("*/runs/[0-9]*"))) + len(list(store.glob("stages/*/*")))
 
 
-def test_killed_three_times_it_ends_equal(start, finished, tmp_path):
-    undisturbed, _, _ = finished
+def test_study_killed_three_times_gives_identical_results(start, finished, tmp_path):
+    uninterrupted, _, _ = finished
     store = Store(tmp_path / "studies")
-    draw = random.Random(time.time_ns())  # other moments every time: none of them may matter
-    goals = sorted(draw.sample(range(1, 30), 3))
+    rng = random.Random(time.time_ns())  # different moments every time: none of them may matter
+    goals = sorted(rng.sample(range(1, 30), 3))
     for goal in goals:
         process = start()
         deadline = time.monotonic() + 120
-        while done(store.root) < goal and process.is_alive() and time.monotonic() < deadline:
+        while files_written(store.root) < goal and process.is_alive() and time.monotonic() < deadline:
             time.sleep(0.001)
-        time.sleep(draw.random() * 0.2)
+        time.sleep(rng.random() * 0.2)
         process.kill()
         process.join()
     last = start()
     last.join(240)
     assert last.exitcode == 0, f"killed at {goals}"
-    ours, theirs = (stored_runs(each.study("tiny-quick")) for each in (store, undisturbed))
-    assert [run.folder.name for run in ours] == [run.folder.name for run in theirs]
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.scores == other.scores, f"killed at {goals}: {one.folder.name}"
-        assert one.curves() == other.curves()
-        for file in (one.folder / "predictions").iterdir():
-            assert file.read_bytes() == (other.folder / "predictions" / file.name).read_bytes()
+    actual, expected = (stored_runs(source.study("tiny-quick")) for source in (store, uninterrupted))
+    assert [run.directory.name for run in actual] == [run.directory.name for run in expected]
+    for run, reference in zip(actual, expected, strict=True):
+        assert run.scores == reference.scores, f"killed at {goals}: {run.directory.name}"
+        assert run.curves() == reference.curves()
+        for file in (run.directory / "predictions").iterdir():
+            assert file.read_bytes() == (reference.directory / "predictions" / file.name).read_bytes()
     assert not list(store.root.glob("**/checkpoints"))
     assert not list((store.root / "tiny-quick" / "runs").glob(".*"))

@@ -1,4 +1,4 @@
-"""What is trained once: a stage's hash holds everything that decides it, and nothing else."""
+"""The hash of a stage covers everything that determines its result, and nothing else."""
 
 import copy
 
@@ -6,46 +6,45 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.study.config import Study, laid_over
-from kosbert.study.plan import fingerprint, plan
+from kosbert.study.config import StudyConfig, merge
+from kosbert.study.plan import data_checksum, plan_study
 
 
-def keys(document, seeds=1):
-    return {stage.key for stage in plan(Study.model_validate(document), "quick", seeds=seeds).stages()}
+def stage_keys(document, seeds=1):
+    return {stage.key for stage in plan_study(StudyConfig.model_validate(document), "quick", seeds=seeds).stages()}
 
 
-def test_four_orders_are_four_stages_and_not_six(study):
-    planned = plan(study, "quick")
-    assert len(planned.runs) == 1 + 4 * 2
-    assert sum(len(run.stages) for run in planned.runs) == 6 * 2
-    assert len(planned.stages()) == 4 * 2
-    by_row = {run.row: run for run in planned.runs if run.seed == 1}
-    assert by_row["NLI→STS"].stages[0] == by_row["NLI"].stages[0]
-    assert by_row["STS→NLI"].stages[0] == by_row["STS"].stages[0]
-    assert by_row["NLI→STS"].stages[1].start == by_row["NLI"].stages[0].key
+def test_four_orders_need_four_stages_per_seed(study):
+    plan = plan_study(study, "quick")
+    assert len(plan.runs) == 1 + 4 * 2
+    assert sum(len(run.stages) for run in plan.runs) == 6 * 2
+    assert len(plan.stages()) == 4 * 2
+    by_variant = {run.variant: run for run in plan.runs if run.seed == 1}
+    assert by_variant["NLI→STS"].stages[0] == by_variant["NLI"].stages[0]
+    assert by_variant["STS→NLI"].stages[0] == by_variant["STS"].stages[0]
+    assert by_variant["NLI→STS"].stages[1].parent == by_variant["NLI"].stages[0].key
 
 
-def test_the_shipped_studies_share_stages():
-    """The sample set is everybody's, so this is the plan that a user has."""
-    order, pooling, concat = (plan(Study.named(name), "quick", seeds=1) for name in ("order", "pooling", "concat"))
-    shared = {stage.key for stage in order.stages()} & {stage.key for stage in pooling.stages()}
-    assert shared == {run.stages[0].key for run in pooling.runs if run.row == "STS, MEAN"}
-    assert shared == {run.stages[0].key for run in order.runs if run.row == "STS"}
-    again = {stage.key for stage in pooling.stages()} & {stage.key for stage in concat.stages()}
-    assert again == {run.stages[0].key for run in concat.runs if run.row == "(u, v, |u-v|)"}
-
-
-def test_more_seeds_keep_the_stages_that_are_there(document):
-    assert keys(document, seeds=1) < keys(document, seeds=3)
-
-
-def test_a_default_that_is_written_out_is_the_same_stage(document):
-    written = laid_over(
-        copy.deepcopy(document), {"recipe": {"pooling": "mean", "train": {"max_grad_norm": 1.0, "warmup": 0.1}}}
+def test_builtin_studies_share_stages():
+    order, pooling, concat = (
+        plan_study(StudyConfig.builtin(name), "quick", seeds=1) for name in ("order", "pooling", "concat")
     )
-    assert keys(written) == keys(document)
+    shared = {stage.key for stage in order.stages()} & {stage.key for stage in pooling.stages()}
+    assert shared == {run.stages[0].key for run in pooling.runs if run.variant == "STS, MEAN"}
+    assert shared == {run.stages[0].key for run in order.runs if run.variant == "STS"}
+    shared = {stage.key for stage in pooling.stages()} & {stage.key for stage in concat.stages()}
+    assert shared == {run.stages[0].key for run in concat.runs if run.variant == "(u, v, |u-v|)"}
+
+
+def test_more_seeds_keep_existing_stages(document):
+    assert stage_keys(document, seeds=1) < stage_keys(document, seeds=3)
+
+
+def test_explicit_default_does_not_change_the_hash(document):
+    defaults = {"recipe": {"pooling": "mean", "train": {"max_grad_norm": 1.0, "warmup": 0.1}}}
+    assert stage_keys(merge(copy.deepcopy(document), defaults)) == stage_keys(document)
     renamed = copy.deepcopy(document) | {"name": "other", "question": "?"}
-    assert keys(renamed) == keys(document)
+    assert stage_keys(renamed) == stage_keys(document)
 
 
 CHANGES = {
@@ -57,56 +56,71 @@ CHANGES = {
 
 @settings(max_examples=25, deadline=None)
 @given(change=st.one_of([value.map(lambda v, k=name: {k: v}) for name, value in CHANGES.items()]))
-def test_any_other_setting_is_another_stage(document, change):
+def test_changed_setting_changes_the_hash(document, change):
     changed = copy.deepcopy(document)
     preset = changed["presets"]["quick"]
-    preset["over"] = laid_over(preset["over"], change)
-    assert not keys(changed) & keys(document)
+    preset["overrides"] = merge(preset["overrides"], change)
+    assert not stage_keys(changed) & stage_keys(document)
 
 
-def test_other_rows_are_another_stage(document, rows, tmp_path):
+def test_changed_rows_change_the_hash(document, data_files, tmp_path):
     changed = copy.deepcopy(document)
-    other = tmp_path / "sts.tsv"
-    other.write_text((rows / "sts.tsv").read_text(encoding="utf-8").replace("\t0.", "\t1.", 1), encoding="utf-8")
-    changed["presets"]["quick"]["data"]["sts"] = str(other)
-    assert not keys(changed) & keys(document)  # the tokenizer of the backbone has read them too
+    path = tmp_path / "sts.tsv"
+    path.write_text((data_files / "sts.tsv").read_text(encoding="utf-8").replace("\t0.", "\t1.", 1), encoding="utf-8")
+    changed["presets"]["quick"]["data"]["sts"] = str(path)
+    assert not stage_keys(changed) & stage_keys(document)  # the tokenizer of the backbone is trained on them too
 
 
-def test_a_plan_leaves_the_study_as_it_was(document):
+def test_roles_of_excluded_rows_are_resolved(document, data_files):
+    changed = copy.deepcopy(document)
+    changed["stages"]["sts"]["data"] = {"rows": "sts", "exclude": "held-out"}
+    changed["presets"]["quick"]["data"]["held-out"] = str(data_files / "dev.tsv")
+    plan = plan_study(StudyConfig.model_validate(changed), "quick", seeds=1)
+    run = next(run for run in plan.runs if run.variant == "STS")
+    assert run.stages[0].recipe.stages[0].data[0].exclude == [str(data_files / "dev.tsv")]
+
+
+def test_planning_leaves_the_config_unchanged(document):
     changed = copy.deepcopy(document)
     changed["stages"]["sts"]["data"] = {"rows": "sts"}
-    made = Study.model_validate(changed)
-    before = made.model_dump()
-    plan(made, "quick", seeds=1)
-    assert made.model_dump() == before
+    study = StudyConfig.model_validate(changed)
+    before = study.model_dump()
+    plan_study(study, "quick", seeds=1)
+    assert study.model_dump() == before
 
 
-def test_other_rows_of_the_probe_are_another_run_of_the_same_stages(document, rows, tmp_path):
+def test_changed_probe_rows_change_the_run_but_not_its_stages(document, data_files, tmp_path):
     changed = copy.deepcopy(document)
-    other = tmp_path / "probe.tsv"
+    path = tmp_path / "probe.tsv"
     changed["stages"]["nli"] |= {"loss": "softmax", "options": {"concatenation": "u,v"}}
-    changed["presets"]["quick"]["probe"] = {"train": str(other), "test": str(other)}
-    lines = (rows / "nli.tsv").read_text(encoding="utf-8").splitlines()
-    found = []
+    changed["presets"]["quick"]["probe"] = {"train": str(path), "test": str(path)}
+    lines = (data_files / "nli.tsv").read_text(encoding="utf-8").splitlines()
+    runs = []
     for kept in (lines, lines[:-1]):
-        other.write_text("\n".join(kept), encoding="utf-8")
-        fingerprint.cache_clear()
-        found.append(next(run for run in plan(Study.model_validate(changed), "quick").runs if run.row == "NLI"))
-    assert found[0].stages == found[1].stages
-    assert found[0].identity != found[1].identity
+        path.write_text("\n".join(kept), encoding="utf-8")
+        data_checksum.cache_clear()
+        plan = plan_study(StudyConfig.model_validate(changed), "quick")
+        runs.append(next(run for run in plan.runs if run.variant == "NLI"))
+    assert runs[0].stages == runs[1].stages
+    assert runs[0].key != runs[1].key
 
 
-def test_the_first_backbone_at_hand_is_taken(document, tiny_bert):
+def test_first_local_backbone_is_chosen(document, tiny_bert):
     changed = copy.deepcopy(document)
     changed["presets"]["quick"]["backbone"] = ["no/where", str(tiny_bert), {"text": "sts"}]
-    assert plan(Study.model_validate(changed), "quick").backbone == str(tiny_bert)
+    assert plan_study(StudyConfig.model_validate(changed), "quick").backbone == str(tiny_bert)
 
 
+@pytest.fixture
+def _no_files(monkeypatch):
+    """Replace the checksums, so that planning needs neither data nor weights."""
+    monkeypatch.setattr("kosbert.study.plan.data_checksum", lambda *_: {"rows": 1, "sha256": ""})
+    monkeypatch.setattr("kosbert.study.plan._model_checksum", lambda _: "")
+
+
+@pytest.mark.usefixtures("_no_files")
 @pytest.mark.parametrize("preset", ["quick", "real", "paper"])
-def test_every_recipe_of_the_shipped_studies_is_one(preset, monkeypatch):
-    """Without data or weights, which are elsewhere."""
-    monkeypatch.setattr("kosbert.study.plan.fingerprint", lambda *_: {"rows": 1, "sha256": ""})
-    monkeypatch.setattr("kosbert.study.plan._weights", lambda _: "")
-    for name in ("order", "pooling", "concat", "simcse", "baselines", "compression"):
-        planned = plan(Study.named(name), preset, seeds=1)
-        assert len(planned.runs) == len(planned.rows)
+@pytest.mark.parametrize("name", ["order", "pooling", "concat", "simcse", "baselines", "compression"])
+def test_recipes_of_builtin_studies_are_valid(name, preset):
+    plan = plan_study(StudyConfig.builtin(name), preset, seeds=1)
+    assert len(plan.runs) == len(plan.variants)

@@ -1,4 +1,4 @@
-"""Training once, going on, failing alone, several processes, a budget."""
+"""Execution: stages are trained once, failures stay isolated, processes, time budget, reproduction."""
 
 import copy
 import shutil
@@ -14,206 +14,221 @@ from safetensors.torch import load_file
 from kosbert.errors import UsageError
 from kosbert.model.torch_loading import load_torch
 from kosbert.study import runner
-from kosbert.study.analysis import sentence_map
-from kosbert.study.config import Study
-from kosbert.study.estimate import estimates
-from kosbert.study.plan import plan
-from kosbert.study.run_study import again, conduct
-from kosbert.study.runner import carry_out, train_stage
-from kosbert.study.store import Store, read_json, stored_runs
+from kosbert.study.analysis import embedding_map
+from kosbert.study.config import StudyConfig
+from kosbert.study.estimate import estimate_stages
+from kosbert.study.plan import plan_study
+from kosbert.study.run_study import reproduce, run_study
+from kosbert.study.runner import execute, train_stage
+from kosbert.study.store import Store, StudyContext, read_json, stored_runs
 
 
 def one_seed(document, **changes):
-    small = copy.deepcopy(document) | changes
-    small["presets"]["quick"]["seeds"] = 1
-    return Study.model_validate(small)
+    changed = copy.deepcopy(document) | changes
+    changed["presets"]["quick"]["seeds"] = 1
+    return StudyConfig.model_validate(changed)
 
 
-def test_a_finished_study_trains_nothing(study, finished, monkeypatch):
-    store, found, _ = finished
+def context_of(study, store, **options):
+    return StudyContext(plan_study(study, "quick", **options), store)
+
+
+def test_finished_study_trains_nothing(study, finished, monkeypatch):
+    store, summary, _ = finished
     monkeypatch.setattr(runner, "train_stage", None)
     monkeypatch.setattr(runner, "_score", None)
-    outcome = carry_out(plan(study, "quick"), store)
-    assert (outcome.failed, outcome.not_reached, outcome.trained) == ({}, [], 0)
-    assert found["stages"] == {"distinct": 8, "in_chains": 12}
+    outcome = execute(context_of(study, store))
+    assert (outcome.failed, outcome.not_started, outcome.trained) == ({}, [], 0)
+    assert (summary.stages.distinct, summary.stages.total) == (8, 12)
 
 
-def test_another_study_reuses_what_is_there(document, finished, monkeypatch):
+def test_another_study_reuses_trained_stages(document, finished, monkeypatch):
     store, _, _ = finished
-    other = one_seed(document, name="other", rows=[{"name": "NLI then STS", "stages": ["nli", "sts"]}])
+    other = one_seed(document, name="other", variants=[{"name": "NLI then STS", "stages": ["nli", "sts"]}])
     monkeypatch.setattr(runner, "train_stage", None)
-    outcome = carry_out(plan(other, "quick"), store)
+    outcome = execute(context_of(other, store))
     assert (outcome.trained, outcome.reused, outcome.failed) == (0, 2, {})
 
 
-def test_one_failure_stops_no_other_and_is_tried_again(document, tmp_path, monkeypatch):
+def test_progress_counts_runs_at_level_0_and_steps_at_level_1(document, tmp_path):
+    study = one_seed(document, variants=[{"name": "no fine-tuning", "seeds": 1}, {"name": "STS", "stages": ["sts"]}])
+    events = []
+    run_study(study, "quick", Store(tmp_path / "studies"), on_progress=events.append)
+    runs = [event for event in events if event.level == 0]
+    assert {event.task for event in runs} == {"study tiny-quick"}
+    assert [(event.done, event.total) for event in runs] == [(0, 2), (1, 2), (2, 2)]
+    steps = [event for event in events if event.level == 1]
+    assert {event.task for event in steps} == {"STS, seed 1: stage sts"}
+    assert steps[-1].done == steps[-1].total == 10
+
+
+def test_failed_run_is_isolated_and_retried(document, tmp_path, monkeypatch):
     study, store = one_seed(document), Store(tmp_path / "studies")
 
     def fail(stage, *arguments):
-        if stage.label == "nli" and not stage.start:
+        if stage.label == "nli" and not stage.parent:
             raise MemoryError("no room <here>")
         train_stage(stage, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(runner, "train_stage", fail)
-        found, page, outcome = conduct(study, "quick", store)
+        summary, page, outcome = run_study(study, "quick", store)
     assert set(outcome.failed) == {"03-nli-seed-1", "05-nli-sts-seed-1"}
     assert outcome.failed["03-nli-seed-1"] == "MemoryError: no room <here>"
     text = page.read_text(encoding="utf-8")
     assert "03-nli-seed-1 failed: MemoryError: no room &lt;here&gt;" in text
-    assert found["failed_rows"] == ["NLI", "NLI→STS"]
+    assert [variant.name for variant in summary.variants if variant.failed] == ["NLI", "NLI→STS"]
     assert len(stored_runs(store.study("tiny-quick"))) == 3
-    found, _, outcome = conduct(study, "quick", store)
-    assert (outcome.failed, found["failed"]) == ({}, {})
+    summary, _, outcome = run_study(study, "quick", store)
+    assert (outcome.failed, summary.failed_runs) == ({}, {})
     assert len(stored_runs(store.study("tiny-quick"))) == 5
 
 
-def test_when_the_time_is_up_nothing_more_is_begun(document, tmp_path):
+def test_no_stage_starts_after_the_time_budget(document, tmp_path):
     store = Store(tmp_path / "studies")
-    found, page, outcome = conduct(one_seed(document), "quick", store, time_budget=1e-9)
-    assert outcome.not_reached == ["02-sts-seed-1", "03-nli-seed-1", "04-sts-nli-seed-1", "05-nli-sts-seed-1"]
-    assert "the time was up" in page.read_text(encoding="utf-8")
-    assert [each.row for each in stored_runs(store.study("tiny-quick"))] == ["untouched"]
-    assert found["answer"].startswith("untouched reaches ")
+    summary, page, outcome = run_study(one_seed(document), "quick", store, time_budget=1e-9)
+    assert outcome.not_started == ["02-sts-seed-1", "03-nli-seed-1", "04-sts-nli-seed-1", "05-nli-sts-seed-1"]
+    assert "time budget used up" in page.read_text(encoding="utf-8")
+    assert [run.variant for run in stored_runs(store.study("tiny-quick"))] == ["no fine-tuning"]
+    assert summary.answer.startswith("no fine-tuning reaches ")
 
 
-def test_a_known_stage_that_would_take_too_long_is_not_begun(study, finished, monkeypatch):
+def test_stage_known_to_exceed_the_budget_does_not_start(study, finished):
     store, _, _ = finished
-    clock = runner._Clock(3600.0, store)
-    stage = plan(study, "quick").stages()[0]
-    assert clock.allows(stage)
-    clock.known[stage.kind] = 7200.0
-    assert not clock.allows(stage)
+    budget = runner._TimeBudget(3600.0, store)
+    stage = plan_study(study, "quick").stages()[0]
+    assert budget.allows(stage)
+    budget.measured[stage.cost_key] = 7200.0
+    assert not budget.allows(stage)
 
 
 def test_two_processes_give_the_same_scores(document, finished, tmp_path):
-    store, _, _ = finished
-    rows = [{"name": "untouched", "seeds": 1}, {"name": "STS", "stages": ["sts"]}, {"name": "NLI", "stages": ["nli"]}]
-    study = one_seed(document, rows=rows)
-    other = Store(tmp_path / "studies")
-    outcome = carry_out(plan(study, "quick"), other, jobs=2)
+    reference, _, _ = finished
+    variants = [
+        {"name": "no fine-tuning", "seeds": 1},
+        {"name": "STS", "stages": ["sts"]},
+        {"name": "NLI", "stages": ["nli"]},
+    ]
+    store = Store(tmp_path / "studies")
+    outcome = execute(context_of(one_seed(document, variants=variants), store), jobs=2)
     assert outcome.failed == {}
-    for run in stored_runs(other.study("tiny-quick")):
-        assert run.scores == read_json(store.run("tiny-quick", run.folder.name) / "scores.json")
+    assert len(stored_runs(store.study("tiny-quick"))) == 3
+    for run in stored_runs(store.study("tiny-quick")):
+        assert run.scores == read_json(reference.run("tiny-quick", run.directory.name) / "scores.json")
 
 
-def test_again_gives_the_same(finished):
+def test_reproduced_run_has_identical_scores(finished):
     store, _, _ = finished
-    found = again(store.find("tiny"), "04-sts-nli-seed-1")
-    assert found["equal"]
-    assert found["before"] == found["after"]
+    result = reproduce(store.find("tiny"), "04-sts-nli-seed-1")
+    assert result.equal
+    assert result.before == result.after
 
 
-def test_an_estimate_says_where_it_is_from(study, finished, tmp_path):
+def test_estimate_uses_finished_stages_or_timed_steps(study, finished, tmp_path):
     store, _, _ = finished
-    planned = plan(study, "quick")
-    known = estimates(planned, store)
-    assert len(known) == 8
-    assert all(each.trained and each.seconds == 0 and each.known_from == "a finished stage" for each in known)
-    new = estimates(planned, Store(tmp_path))
-    assert not any(each.trained for each in new)
-    assert all(each.seconds > 0 and each.known_from.endswith(" timed steps") for each in new)
-    assert [each.steps for each in new] == [each.steps for each in known]
+    from_store = estimate_stages(context_of(study, store))
+    assert len(from_store) == 8
+    assert all(item.trained and item.seconds == 0 and item.source == "a finished stage" for item in from_store)
+    timed = estimate_stages(context_of(study, Store(tmp_path)))
+    assert not any(item.trained for item in timed)
+    assert all(item.seconds > 0 and item.source == "timed steps" for item in timed)
+    assert [item.steps for item in timed] == [item.steps for item in from_store]
 
 
-def test_with_several_jobs_a_step_is_timed_with_a_share_of_the_processors(monkeypatch):
+def test_thread_share_divides_the_cpus(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     before = torch.get_num_threads()
-    with runner.shared_processors(4):
+    with runner.thread_share(4):
         assert torch.get_num_threads() == 2
     assert torch.get_num_threads() == before
-    with runner.shared_processors(1):
+    with runner.thread_share(1):
         assert torch.get_num_threads() == before
 
 
-def test_dropout_is_set_in_a_copy(document, tiny_bert, tmp_path):
+def test_dropout_is_set_in_a_copy_of_the_backbone(document, tiny_bert, tmp_path):
     changed = copy.deepcopy(document)
     changed["presets"]["quick"] |= {"backbone": str(tiny_bert), "seeds": 1}
     changed["recipe"] |= {"dropout": 0.3}
     changed["stages"] = {"simcse": {"data": "sts", "loss": "simcse", "steps": 2}}
-    changed["rows"] = [{"name": "SimCSE", "stages": ["simcse"]}]
-    store = Store(tmp_path / "studies")
-    planned = plan(Study.model_validate(changed), "quick")
-    assert [each.steps for each in estimates(planned, store)] == [2]  # SimCSE refuses a backbone that drops nothing
-    assert carry_out(planned, store).failed == {}
-    config = read_json(store.stage(planned.stages()[0].key) / "model" / "config.json")
+    changed["variants"] = [{"name": "SimCSE", "stages": ["simcse"]}]
+    context = context_of(StudyConfig.model_validate(changed), Store(tmp_path / "studies"))
+    assert [item.steps for item in estimate_stages(context)] == [2]  # SimCSE refuses a backbone without dropout
+    assert execute(context).failed == {}
+    config = read_json(context.store.stage(context.plan.stages()[0].key) / "model" / "config.json")
     assert (config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]) == (0.3, 0.3)
 
 
-def test_backbones_of_one_name_are_not_confused(tiny_bert, tmp_path):
-    other = load_torch(tiny_bert)
+def test_backbones_with_the_same_name_get_separate_copies(tiny_bert, tmp_path):
+    changed = load_torch(tiny_bert)
     with torch.no_grad():
-        next(other.sentence_transformer.parameters()).add_(1.0)
+        next(changed.sentence_transformer.parameters()).add_(1.0)
     store = Store(tmp_path / "studies")
-    copies = [
-        runner._with_dropout(str(each), 0.3, store) for each in (tiny_bert, other.save(tmp_path / "b" / tiny_bert.name))
-    ]
-    weights = [load_file(each / "model.safetensors") for each in copies]
+    paths = (tiny_bert, changed.save(tmp_path / "b" / tiny_bert.name))
+    copies = [runner._with_dropout(str(path), 0.3, store) for path in paths]
+    weights = [load_file(path / "model.safetensors") for path in copies]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-def test_processes_that_begin_together_make_one_copy(tiny_bert, tmp_path):
+def test_concurrent_processes_make_one_copy_of_a_backbone(tiny_bert, tmp_path):
     store = Store(tmp_path / "studies")
     with ThreadPoolExecutor(8) as pool:
-        (copy_of,) = set(pool.map(lambda _: runner._with_dropout(str(tiny_bert), 0.3, store), range(8)))
-    assert load_torch(copy_of).dim == load_torch(tiny_bert).dim
+        (path,) = set(pool.map(lambda _: runner._with_dropout(str(tiny_bert), 0.3, store), range(8)))
+    assert load_torch(path).dim == load_torch(tiny_bert).dim
 
 
-def test_two_studies_do_not_work_in_one_store(study, finished):
+def test_store_allows_one_study_at_a_time(study, finished):
     store, _, _ = finished
-    with store.alone(), pytest.raises(UsageError, match="another study works in .*: wait for it"):
-        conduct(study, "quick", Store(store.root))
-    assert conduct(study, "quick", store)[2].trained == 0  # and afterwards it is free
+    with store.lock(), pytest.raises(UsageError, match="another study is running in .*: wait for it"):
+        run_study(study, "quick", Store(store.root))
+    assert run_study(study, "quick", store)[2].trained == 0  # the lock is released
 
 
-def test_a_worker_ends_with_the_process_that_it_works_for():
+def test_worker_exits_with_its_parent():
     script = (
-        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.runner import _pool\n"
+        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.runner import process_pool\n"
         "if __name__ == '__main__':\n"
-        "    pool = _pool(1)\n"
+        "    pool = process_pool(1)\n"
         "    print(pool.submit(__import__('os').getpid).result(), flush=True)\n"
         "    wait([pool.submit(time.sleep, 600)])\n"
     )
-    boss = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, encoding="utf-8")
-    worker = psutil.Process(int(boss.stdout.readline()))
-    boss.kill()
-    boss.wait()
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, encoding="utf-8")
+    worker = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
     assert psutil.wait_procs([worker], timeout=60)[1] == []
 
 
-def test_the_map_is_of_a_seed_that_is_there(document, tmp_path):
-    planned = plan(one_seed(document), "quick", seeds=2)
+def test_embedding_map_uses_a_finished_seed(document, tmp_path):
+    context = context_of(one_seed(document), Store(tmp_path / "studies"), seeds=2)
+    execute(context)
+    first = next(run for run in context.plan.runs if run.variant == "STS" and run.seed == 1)
+    shutil.rmtree(context.store.run(context.plan.name, first.name))
+    shutil.rmtree(context.store.stage(first.stages[0].key))
+    assert embedding_map(context, "STS").panels[1].title == "after STS, seed 2"
+
+
+def test_backbone_override_has_its_own_directory_and_can_be_reproduced(document, tiny_bert, tmp_path):
+    variants = [{"name": "no fine-tuning", "seeds": 1}]
     store = Store(tmp_path / "studies")
-    carry_out(planned, store)
-    first = next(run for run in planned.runs if run.row == "STS" and run.seed == 1)
-    shutil.rmtree(store.run(planned.name, first.name))
-    shutil.rmtree(store.stage(first.stages[0].key))
-    found = sentence_map(planned, "STS", store, None)
-    assert found["panels"][1]["title"] == "after STS, seed 2"
+    run_study(one_seed(document, variants=variants), "quick", store)
+    summary, page, _ = run_study(one_seed(document, variants=variants), "quick", store, backbone=str(tiny_bert))
+    assert summary.backbone == str(tiny_bert)
+    assert f"--backbone {tiny_bert}" in summary.command
+    assert "is not available" not in page.read_text(encoding="utf-8")
+    default, override = store.names()
+    assert default == "tiny-quick"
+    assert page.parent.name == override
+    assert reproduce(store.study(override), "01-no-fine-tuning-seed-1").equal
 
 
-def test_another_backbone_has_a_folder_of_its_own_and_is_found_again(document, tiny_bert, tmp_path):
-    rows = [{"name": "untouched", "seeds": 1}]
-    store = Store(tmp_path / "studies")
-    conduct(one_seed(document, rows=rows), "quick", store)
-    found, page, _ = conduct(one_seed(document, rows=rows), "quick", store, backbone=str(tiny_bert))
-    assert found["backbone"] == str(tiny_bert)
-    assert f"--backbone {tiny_bert}" in found["command"]
-    assert "is not here" not in page.read_text(encoding="utf-8")
-    own, other = store.names()
-    assert own == "tiny-quick"
-    assert page.parent.name == other
-    assert again(store.study(other), "01-untouched-seed-1")["equal"]
-
-
-def test_a_run_that_is_not_there_cannot_be_done_again(finished):
+def test_unknown_run_cannot_be_reproduced(finished):
     store, _, _ = finished
     with pytest.raises(UsageError, match="has no run '02-stss-seed-1': did you mean 02-sts-seed-1"):
-        again(store.find("tiny"), "02-stss-seed-1")
+        reproduce(store.find("tiny"), "02-stss-seed-1")
 
 
-def test_what_is_not_trained_and_what_is_smaller(document, tiny_bert, tmp_path, monkeypatch):
-    """Rows of `baselines` and `compression`: an encoder, a cross-encoder, shorter vectors, a student with one layer."""
+def test_baselines_and_compressed_variants(document, tiny_bert, tmp_path, monkeypatch):
+    """An encoder without training, a cross-encoder, compressed embeddings, and a distilled student with one layer."""
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
     changed = copy.deepcopy(document)
     changed["presets"]["quick"] |= {"backbone": str(tiny_bert), "seeds": 1}
@@ -221,25 +236,26 @@ def test_what_is_not_trained_and_what_is_smaller(document, tiny_bert, tmp_path, 
     distill = {"loss": "distillation", "data": [{"rows": "sts", "teacher": "backbone"}], "steps": 3}
     changed["stages"] = {"distill": distill}
     changed["presets"]["quick"]["data"] |= {"text": changed["presets"]["quick"]["data"]["sts"]}
-    changed["rows"] = [
+    changed["variants"] = [
         {"name": "random words", "encoder": "random-words"},
-        {"name": "whole"},
-        {"name": "8 dimensions", "vectors": {"dim": 8}},
-        {"name": "8 main axes", "vectors": {"pca": 8}},
-        {"name": "bits", "vectors": {"kind": "binary"}},
-        {"name": "one layer", "over": one_layer},
-        {"name": "one layer, taught", "stages": ["distill"], "over": one_layer},
+        {"name": "full model"},
+        {"name": "8 dimensions", "compress": {"truncate_dim": 8}},
+        {"name": "PCA to 8", "compress": {"pca": 8}},
+        {"name": "binary", "compress": {"precision": "binary"}},
+        {"name": "one layer", "overrides": one_layer},
+        {"name": "one layer, distilled", "stages": ["distill"], "overrides": one_layer},
         {"name": "cross-encoder", "cross_encoder": {"rows": "sts", "epochs": 0.1, "batch_size": 4}},
     ]
     store = Store(tmp_path / "studies")
-    found, page, outcome = conduct(Study.model_validate(changed), "quick", store)
+    summary, page, outcome = run_study(StudyConfig.model_validate(changed), "quick", store)
     assert outcome.failed == {}
-    assert found["bytes"] == {
-        "random words": 1024, "whole": 128, "8 dimensions": 32, "8 main axes": 32, "bits": 4, "one layer": 128,
-        "one layer, taught": 128,
+    assert {variant.name: variant.bytes_per_vector for variant in summary.variants} == {
+        "random words": 1024, "full model": 128, "8 dimensions": 32, "PCA to 8": 32, "binary": 4, "one layer": 128,
+        "one layer, distilled": 128, "cross-encoder": None,
     }  # fmt: skip
-    assert len(found["sets"][0]["rows"]) == 8
-    assert "bytes a vector" in page.read_text(encoding="utf-8")
-    (stage,) = plan(Study.model_validate(changed), "quick").stages()
+    assert len(summary.eval_sets[0].scores) == 8
+    assert summary.variants[-1].stages == ["cross-encoder"]
+    assert "bytes per vector" in page.read_text(encoding="utf-8")
+    (stage,) = plan_study(StudyConfig.model_validate(changed), "quick").stages()
     assert f"teacher {tiny_bert}" in stage.data
     assert read_json(store.stage(stage.key) / "model" / "config.json")["num_hidden_layers"] == 1

@@ -1,4 +1,4 @@
-"""Seeds and pairs: known answers, and that nothing is called a difference too often."""
+"""Intervals and comparisons over seeds and pairs: known answers and the rate of false positives."""
 
 import numpy as np
 import pytest
@@ -6,97 +6,103 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kosbert.evaluation.significance import seed_statistics
-from kosbert.study.significance import Resampled, estimate
+from kosbert.study.significance import SeedPairBootstrap, interval_estimate
 
 
-def table(rng, rows, seeds=3, pairs=120, noise=1.0, seed_noise=0.5):
-    """Predictions of rows that are equally good: gold and noise of the pair, and each seed's own."""
+def equal_variants(rng, variants, seeds=3, pairs=120, noise=1.0, seed_noise=0.5):
+    """Return predictions of equally good variants (gold plus noise of pairs and seeds) and the gold scores."""
     gold = rng.uniform(0, 5, pairs)
-    found = {}
-    for row in rows:
-        found[row] = {
-            s: gold + rng.normal(0, noise, pairs) + rng.normal(0, seed_noise, pairs) for s in range(1, seeds + 1)
+    predictions = {}
+    for variant in variants:
+        predictions[variant] = {
+            seed: gold + rng.normal(0, noise, pairs) + rng.normal(0, seed_noise, pairs) for seed in range(1, seeds + 1)
         }
-    return found, gold
+    return predictions, gold
 
 
-def test_without_pairs_it_is_the_t_interval_over_seeds():
+def test_without_pair_variance_it_is_the_t_interval_over_seeds():
     scores = [0.861, 0.857, 0.866]
-    found, known = estimate(scores, np.full(50, 0.86), 1000), seed_statistics(scores)
-    assert (found.value, found.low, found.high) == pytest.approx((known.mean, known.low, known.high))
+    estimate, expected = interval_estimate(scores, np.full(50, 0.86), 1000), seed_statistics(scores)
+    actual = (estimate.value, estimate.ci_low, estimate.ci_high)
+    assert actual == pytest.approx((expected.mean, expected.low, expected.high))
 
 
-def test_without_seeds_it_is_the_spread_of_the_resamples():
-    drawn = np.random.default_rng(0).normal(0.8, 0.01, 20_000)
-    found = estimate([0.8], drawn, 1_000_000)
-    assert (found.low, found.high) == pytest.approx((0.8 - 1.96 * 0.01, 0.8 + 1.96 * 0.01), abs=5e-4)
+def test_with_one_seed_it_is_the_spread_of_the_resamples():
+    resampled = np.random.default_rng(0).normal(0.8, 0.01, 20_000)
+    estimate = interval_estimate([0.8], resampled, 1_000_000)
+    assert (estimate.ci_low, estimate.ci_high) == pytest.approx((0.8 - 1.96 * 0.01, 0.8 + 1.96 * 0.01), abs=5e-4)
 
 
-def test_both_together_are_wider_than_either():
-    drawn = np.random.default_rng(0).normal(0.86, 0.01, 2_000)
+def test_both_variances_give_a_wider_interval_than_pairs_alone():
+    resampled = np.random.default_rng(0).normal(0.86, 0.01, 2_000)
     scores = [0.85, 0.86, 0.87]
-    both, seeds, pairs = (
-        estimate(*each, 500) for each in ((scores, drawn), (scores, drawn * 0 + 0.86), ([0.86], drawn))
-    )
-    # The degrees of freedom grow with the second part, so the width is compared on the scale of the error.
-    assert both.high - both.low > pairs.high - pairs.low
-    assert both.p >= 0
-    assert seeds.low < 0.86 < seeds.high
+    both = interval_estimate(scores, resampled, 500)
+    pairs_only = interval_estimate([0.86], resampled, 500)
+    seeds_only = interval_estimate(scores, resampled * 0 + 0.86, 500)
+    assert both.ci_high - both.ci_low > pairs_only.ci_high - pairs_only.ci_low
+    assert seeds_only.ci_low < 0.86 < seeds_only.ci_high
 
 
-def test_equal_models_are_a_tie_and_a_clear_difference_is_one():
-    found, gold = table(np.random.default_rng(1), ["a", "b"])
-    found["b"] = found["a"]
-    found["worse"] = {s: np.random.default_rng(s).normal(0, 1, len(gold)) for s in (1, 2, 3)}
-    compared = {(each.first, each.second): each for each in Resampled(found, gold, resamples=300).comparisons()}
-    assert compared["a", "b"].verdict == "tie"
-    assert compared["a", "b"].difference == 0
-    assert compared["a", "worse"].verdict == "first"
-    assert compared["b", "worse"].low > 0
+def test_equal_variants_are_not_significant_and_a_clear_difference_is():
+    predictions, gold = equal_variants(np.random.default_rng(1), ["a", "b"])
+    predictions["b"] = predictions["a"]
+    predictions["worse"] = {seed: np.random.default_rng(seed).normal(0, 1, len(gold)) for seed in (1, 2, 3)}
+    comparisons = SeedPairBootstrap(predictions, gold, resamples=300).comparisons()
+    by_pair = {(comparison.first, comparison.second): comparison for comparison in comparisons}
+    assert not by_pair["a", "b"].significant
+    assert by_pair["a", "b"].winner is None
+    assert by_pair["a", "b"].difference == 0
+    assert by_pair["a", "worse"].significant
+    assert by_pair["a", "worse"].winner == "a"
+    assert by_pair["b", "worse"].ci_low > 0
 
 
-def test_a_row_with_one_run_is_held_against_every_seed():
-    found, gold = table(np.random.default_rng(2), ["a", "b"])
-    found["b"] = {1: found["b"][1]}
-    resampled = Resampled(found, gold, resamples=200)
-    assert resampled.difference("a", "b")[1] == 3
-    assert resampled.mean("b").deviation is None
+def test_variant_planned_with_one_seed_is_compared_with_every_seed():
+    predictions, gold = equal_variants(np.random.default_rng(2), ["a", "b"])
+    predictions["b"] = {1: predictions["b"][1]}
+    bootstrap = SeedPairBootstrap(predictions, gold, resamples=200)
+    assert bootstrap.difference("a", "b")[1] == 3
+    assert bootstrap.mean("b").std is None
 
 
-def test_a_row_that_lost_its_seeds_is_not_judged():
-    found, gold = table(np.random.default_rng(3), ["a"], seeds=5)
-    found["b"] = {1: np.random.default_rng(4).normal(0, 1, len(gold))}  # far worse, with one seed
-    as_planned = Resampled(found, gold, resamples=300).comparisons()[0]
-    assert (as_planned.verdict, as_planned.seeds) == ("first", 5)
-    lost = Resampled(found, gold, planned={"a": 5, "b": 5}, resamples=300).comparisons()[0]
-    assert (lost.verdict, lost.seeds) == ("tie", 1)
-    found["a"] = {1: found["a"][1]}
-    assert Resampled(found, gold, planned={"a": 5, "b": 5}, resamples=300).comparisons()[0].verdict == "tie"
-    assert Resampled(found, gold, resamples=300).comparisons()[0].verdict == "first"  # one was asked for
+def test_variant_that_lost_its_seeds_is_never_significant():
+    predictions, gold = equal_variants(np.random.default_rng(3), ["a"], seeds=5)
+    predictions["b"] = {1: np.random.default_rng(4).normal(0, 1, len(gold))}  # far worse, with one seed
+    one_planned = SeedPairBootstrap(predictions, gold, resamples=300).comparisons()[0]
+    assert (one_planned.winner, one_planned.seeds) == ("a", 5)
+    planned = {"a": 5, "b": 5}
+    lost = SeedPairBootstrap(predictions, gold, planned_seeds=planned, resamples=300).comparisons()[0]
+    assert (lost.winner, lost.seeds) == (None, 1)
+    predictions["a"] = {1: predictions["a"][1]}
+    both_lost = SeedPairBootstrap(predictions, gold, planned_seeds=planned, resamples=300).comparisons()[0]
+    assert not both_lost.significant
+    assert SeedPairBootstrap(predictions, gold, resamples=300).comparisons()[0].winner == "a"  # one seed was planned
 
 
-def test_an_undefined_row_is_left_out():
-    found, gold = table(np.random.default_rng(3), ["a"])
-    found["constant"] = {1: np.ones(len(gold))}
-    assert Resampled(found, gold, resamples=50).rows == ["a"]
+def test_variant_with_undefined_correlation_is_left_out():
+    predictions, gold = equal_variants(np.random.default_rng(3), ["a"])
+    predictions["constant"] = {1: np.ones(len(gold))}
+    assert SeedPairBootstrap(predictions, gold, resamples=50).variants == ["a"]
 
 
-def test_rows_that_do_not_differ_are_rarely_told_apart():
-    """Five per cent at most, and the test is cautious; 120 tables of equal rows."""
-    wrong = 0
+def test_false_positives_are_rare():
+    """At most 5% are expected, and the test is conservative; 12 of 120 leaves room for chance."""
+    false_positives = 0
     for number in range(120):
-        found, gold = table(np.random.default_rng(number), ["a", "b"], pairs=80)
-        wrong += Resampled(found, gold, resamples=200, seed=number).comparisons()[0].verdict != "tie"
-    assert wrong <= 12
+        predictions, gold = equal_variants(np.random.default_rng(number), ["a", "b"], pairs=80)
+        comparison = SeedPairBootstrap(predictions, gold, resamples=200, seed=number).comparisons()[0]
+        false_positives += comparison.significant
+    assert false_positives <= 12
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), seeds=st.integers(1, 4))
-def test_the_other_way_round_is_the_same_difference(seed, seeds):
-    found, gold = table(np.random.default_rng(seed), ["a", "b"], seeds=seeds, pairs=40)
-    resampled = Resampled(found, gold, resamples=60)
-    (one, n), (other, m) = resampled.difference("a", "b"), resampled.difference("b", "a")
+def test_difference_is_antisymmetric(seed, seeds):
+    predictions, gold = equal_variants(np.random.default_rng(seed), ["a", "b"], seeds=seeds, pairs=40)
+    bootstrap = SeedPairBootstrap(predictions, gold, resamples=60)
+    (forward, n), (backward, m) = bootstrap.difference("a", "b"), bootstrap.difference("b", "a")
     assert n == m
-    assert one.value == pytest.approx(-other.value)
-    assert (one.low, one.high, one.p) == pytest.approx((-other.high, -other.low, other.p))
-    assert one.low <= one.value <= one.high
+    assert forward.value == pytest.approx(-backward.value)
+    mirrored = (-backward.ci_high, -backward.ci_low, backward.p_value)
+    assert (forward.ci_low, forward.ci_high, forward.p_value) == pytest.approx(mirrored)
+    assert forward.ci_low <= forward.value <= forward.ci_high

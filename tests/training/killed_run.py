@@ -26,8 +26,8 @@ def die():
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows either ends it at once
 
 
-def report(stage, progress, total, point):
-    if kind == "step" and place == [stage.name, progress.step]:
+def on_progress(event):
+    if kind == "step" and place == [event.task, event.done]:
         die()
 
 
@@ -67,4 +67,4 @@ if __name__ == "__main__":
         save_half_a_model,
     )
     recipe = Recipe.parse(json.loads(Path(RECIPE).read_text(encoding="utf-8")))
-    train(recipe, OUT, resume=True, checkpoint_every=0, report=report)
+    train(recipe, OUT, resume=True, checkpoint_every=0, on_progress=on_progress)

@@ -55,7 +55,7 @@ def test_a_damaged_one_is_passed_over(tmp_path, caplog, file, damage):
     assert checkpoints.newest().state["step"] == 2
 
 
-@pytest.mark.parametrize("use", [lambda them: them.newest(), lambda them: saved(them.folder, 5)])
+@pytest.mark.parametrize("use", [lambda them: them.newest(), lambda them: saved(them.directory, 5)])
 def test_what_a_killed_process_left_is_removed(tmp_path, use):
     checkpoints = saved(tmp_path, 1)
     (tmp_path / ".00000002").mkdir()
@@ -80,7 +80,7 @@ def test_what_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch, err
         raise error
 
     monkeypatch.setattr(checkpoint, "save_file", fail)
-    with pytest.raises(KosbertError, match=rf"\({reason}\), and the one before is kept: .* --resume$"):
+    with pytest.raises(KosbertError, match=rf"\({reason}\), and the previous one is kept: .* --resume$"):
         saved(tmp_path, 2)
     assert [each.name for each in tmp_path.iterdir()] == ["00000001"]
     assert checkpoints.newest().state["step"] == 1

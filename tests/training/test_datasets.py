@@ -4,13 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from kosbert.errors import UsageError
-from kosbert.model import load
+from kosbert.losses.features import sentence_ids
+from kosbert.model import load, unpack
 from kosbert.model.torch_loading import load_torch
 from kosbert.training import Recipe, train
 from kosbert.training.datasets import DataModule
-from kosbert.training.distillation import joint_vectors
+from kosbert.training.distillation import combined_embeddings
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +23,7 @@ def cache(tmp_path, monkeypatch):
 def columns(document, source, loss_fn="cosine-similarity"):
     stage = {"name": "only", "data": source, "loss": loss_fn, "epochs": 1}
     recipe = Recipe.parse(document | {"stages": [stage]})
-    return DataModule(recipe, None)._examples(recipe.stages[0].data[0], recipe.stages[0]).columns
+    return DataModule(recipe, None)._columns_of(recipe.stages[0].data[0], recipe.stages[0]).texts
 
 
 def test_rows_of_a_length(document, files):
@@ -65,8 +67,8 @@ def test_a_group_of_paraphrases_goes_as_a_whole(document, tmp_path):
 def taught(document, source, tiny_bert):
     stage = {"name": "teach", "data": source | {"teacher": str(tiny_bert)}, "loss": "distillation", "epochs": 1}
     recipe = Recipe.parse(document | {"stages": [stage]})
-    (lesson,) = DataModule(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
-    return lesson.labels
+    (dataset,) = DataModule(recipe, None).train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    return dataset.labels
 
 
 def test_sentences_of_a_row_meet_with_edited_copies_of_the_first(document, files, tiny_bert):
@@ -87,9 +89,9 @@ def test_the_teacher_reads_each_sentence_once(document, files, tiny_bert, tmp_pa
 
     def counting(teachers, sentences, reading=None):
         read.append(list(sentences))
-        return joint_vectors(teachers, sentences, reading)
+        return combined_embeddings(teachers, sentences, reading)
 
-    monkeypatch.setattr("kosbert.training.datasets.joint_vectors", counting)
+    monkeypatch.setattr("kosbert.training.datasets.combined_embeddings", counting)
     rain, snow, book = load_torch(tiny_bert).encode(["비", "눈", "책"])
     found = taught(document, {"rows": str(pairs), "same_batch": True}, tiny_bert)
     np.testing.assert_allclose(found, [[rain, snow], [rain, book], [snow, rain]], atol=2e-3)
@@ -111,22 +113,22 @@ def test_a_sentence_stands_beside_its_neighbors(document, files, tiny_bert):
     }
     recipe = Recipe.parse(document | {"stages": [stage]})
     encoder = load_torch(tiny_bert)
-    (lesson,) = DataModule(recipe, None).lessons(recipe.stages[0], encoder.sentence_transformer)
+    (dataset,) = DataModule(recipe, None).train_datasets(recipe.stages[0], encoder.sentence_transformer)
     texts = list(dict.fromkeys((files / "text.txt").read_text(encoding="utf-8").splitlines()))
     vectors = encoder.encode(texts, normalize_embeddings=True)
     cosines = vectors @ vectors.T - 2 * np.eye(len(texts))
-    np.testing.assert_array_equal(lesson.columns[0], np.arange(len(texts)))  # sentences in their order
-    np.testing.assert_array_equal(np.column_stack(lesson.columns[1:]), np.argsort(-cosines, axis=1)[:, :2])
-    assert lesson.labels.shape == (len(texts), 3, encoder.dim)
-    for column, labels in zip(lesson.columns, lesson.labels.swapaxes(0, 1).astype(np.float32), strict=True):
+    np.testing.assert_array_equal(dataset.columns[0], np.arange(len(texts)))  # sentences in their order
+    np.testing.assert_array_equal(np.column_stack(dataset.columns[1:]), np.argsort(-cosines, axis=1)[:, :2])
+    assert dataset.labels.shape == (len(texts), 3, encoder.dim)
+    for column, labels in zip(dataset.columns, dataset.labels.swapaxes(0, 1).astype(np.float32), strict=True):
         np.testing.assert_allclose(labels / np.linalg.norm(labels, axis=1, keepdims=True), vectors[column], atol=2e-3)
 
 
 def test_more_neighbors_than_sentences(document, tmp_path, tiny_bert):
     (tmp_path / "two.txt").write_text("비가 온다\n눈이 온다\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="2 sentences have no 2 neighbors each: ask for fewer"):
+    with pytest.raises(UsageError, match="2 sentences do not have 2 neighbors each: lower nearest_neighbors"):
         taught(document, {"rows": str(tmp_path / "two.txt"), "nearest_neighbors": 2}, tiny_bert)
-    with pytest.raises(UsageError, match="neighbors stand beside single sentences"):
+    with pytest.raises(UsageError, match="nearest_neighbors cannot be combined"):
         taught(document, {"rows": str(tmp_path / "two.txt"), "nearest_neighbors": 1, "augment": 1}, tiny_bert)
 
 
@@ -135,10 +137,10 @@ def test_several_teachers_are_joined_by_their_cosines(document, files, tiny_bert
     stage = {"name": "teach", "data": source, "loss": "distillation", "epochs": 1}
     stage["data"] = source | {"teacher": {str(tiny_bert): 3, "builtin": 1}}
     recipe = Recipe.parse(document | {"stages": [stage]})
-    (lesson,) = DataModule(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    (dataset,) = DataModule(recipe, None).train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
     texts = list(dict.fromkeys((files / "text.txt").read_text(encoding="utf-8").splitlines()))
     first, second = (load(name).encode(texts, normalize_embeddings=True) for name in (tiny_bert, "builtin"))
-    joint = lesson.labels.astype(np.float32)
+    joint = dataset.labels.astype(np.float32)
     joint /= np.linalg.norm(joint, axis=1, keepdims=True)
     np.testing.assert_allclose(joint @ joint.T, 0.75 * first @ first.T + 0.25 * second @ second.T, atol=3e-3)
 
@@ -156,7 +158,7 @@ def test_the_teacher_reads_the_translation(document, files, tiny_bert, tmp_path)
     library = DataModule(recipe, None)
     library.check(load_torch(tiny_bert).sentence_transformer)
     known = dict(library.fingerprints)  # what a resumed run is held against
-    library.lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    library.train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
     assert library.fingerprints == known
     english.write_text("too few", encoding="utf-8")
     with pytest.raises(UsageError, match="translations must be the same rows in the same order"):
@@ -178,11 +180,13 @@ def test_sources_with_one_teacher_share_the_projection(document, files, tiny_ber
         "epochs": 2,
     }
     recipe = Recipe.parse(document | {"stages": [stage]})
-    first, second = DataModule(recipe, None).lessons(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    first, second = DataModule(recipe, None).train_datasets(
+        recipe.stages[0], load_torch(tiny_bert).sentence_transformer
+    )
     assert first.loss is second.loss
     other = [sources[0], sources[1] | {"options": {"weight": 2}}]
     apart = Recipe.parse(document | {"stages": [stage | {"data": other}]})
-    first, second = DataModule(apart, None).lessons(apart.stages[0], load_torch(tiny_bert).sentence_transformer)
+    first, second = DataModule(apart, None).train_datasets(apart.stages[0], load_torch(tiny_bert).sentence_transformer)
     assert first.loss is not second.loss
 
     whole = train(recipe, tmp_path / "whole", checkpoint_every=0)
@@ -190,12 +194,50 @@ def test_sources_with_one_teacher_share_the_projection(document, files, tiny_ber
     class Stop(Exception):
         pass
 
-    def stop(stage, progress, total, point):
-        if progress.step == 5:
+    def stop(event):
+        if event.done == 5 and event.unit == "steps":
             raise Stop
 
     with pytest.raises(Stop):
-        train(recipe, tmp_path / "stopped", checkpoint_every=0, report=stop)
+        train(recipe, tmp_path / "stopped", checkpoint_every=0, on_progress=stop)
     resumed = train(recipe, tmp_path / "stopped", checkpoint_every=0, resume=True)
     assert resumed.scores == whole.scores
     assert resumed.curves == whole.curves
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        ("multiple-negatives-ranking", {"symmetric": True}),
+        ("multiple-negatives-ranking", {"gradcache": 5}),
+        ("simcse-supervised", {"gradcache": 5}),
+    ],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_carried_sentence_ids_give_the_loss_and_gradients_of_hashed_tokens(
+    document, files, tiny_bert, loss, options, packed, monkeypatch
+):
+    """NLI repeats its premises, so ids decide which candidates are negatives."""
+    stage = {"name": "only", "data": str(files / "nli.tsv"), "loss": loss, "options": options, "epochs": 1}
+    recipe = Recipe.parse(document | {"stages": [stage]})
+    model = load_torch(tiny_bert).sentence_transformer.eval()
+    if not packed:
+        unpack(model)
+    (dataset,) = DataModule(recipe, None).train_datasets(recipe.stages[0], model)
+    features = dataset.features(np.arange(12) % 9)  # with repeated rows
+    assert ("cu_seq_lens_q" in features[0]) == packed
+    hashed = [{key: value for key, value in column.items() if key != "sentence_ids"} for column in features]
+    for column, without_ids in zip(features, hashed, strict=True):
+        assert torch.equal(column["sentence_ids"], sentence_ids(without_ids))
+
+    def loss_and_gradients(columns):
+        dataset.loss.zero_grad()
+        value = dataset.loss(columns)
+        value.backward()
+        return value, [p.grad.clone() for p in dataset.loss.parameters() if p.grad is not None]
+
+    expected, expected_gradients = loss_and_gradients(hashed)
+    monkeypatch.setattr("kosbert.losses.features.hash_tokens", None)  # our trainer hashes nothing per step
+    value, gradients = loss_and_gradients(features)
+    assert torch.equal(value, expected)
+    assert all(torch.equal(*pair) for pair in zip(gradients, expected_gradients, strict=True))

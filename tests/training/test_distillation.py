@@ -13,7 +13,7 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.model import load_any, onnx_encoder
 from kosbert.model.onnx_encoder import OnnxTextEncoder
 from kosbert.training import Recipe, distillation, train
-from kosbert.training.distillation import teacher_vectors
+from kosbert.training.distillation import teacher_embeddings
 
 TEXTS = [f"{number}번 문장" for number in range(10)]
 
@@ -40,23 +40,25 @@ class Counting:
 
 
 def test_vectors_are_computed_once_and_mapped(cache):
-    counting, told = Counting(), []
-    found = teacher_vectors("x", TEXTS, teacher=counting, report=lambda done, every: told.append((done, every)))
+    counting, events = Counting(), []
+    found = teacher_embeddings("x", TEXTS, teacher=counting, on_progress=events.append)
     assert isinstance(found, np.memmap)
     assert not found.flags.writeable
     assert (found.dtype, found.shape) == (np.float16, (10, 3))
     np.testing.assert_array_equal(found[:, 1], range(10))
-    assert told == [(4, 10), (8, 10), (10, 10)]
-    again = teacher_vectors("x", TEXTS, teacher=Counting(0))
+    assert [(event.done, event.total, event.unit) for event in events] == [
+        (4, 10, "sentences"), (8, 10, "sentences"), (10, 10, "sentences"),
+    ]  # fmt: skip
+    again = teacher_embeddings("x", TEXTS, teacher=Counting(0))
     np.testing.assert_array_equal(again, found)
     assert len(list(cache.glob("*.f16"))) == 1
 
 
 def test_an_interrupted_computation_goes_on():
     with pytest.raises(KeyboardInterrupt):
-        teacher_vectors("x", TEXTS, teacher=Counting(1))
+        teacher_embeddings("x", TEXTS, teacher=Counting(1))
     second = Counting()
-    found = teacher_vectors("x", TEXTS, teacher=second)
+    found = teacher_embeddings("x", TEXTS, teacher=second)
     assert second.asked == TEXTS[4:]
     np.testing.assert_array_equal(found[:, 1], range(10))
 
@@ -79,45 +81,45 @@ def test_two_that_begin_together_lose_nothing():
                 two_blocks.wait()
             return super().encode(sentences)
 
-    def report(done, every):
+    def on_progress(event):
         go_on.set()
         first.join()
         raise KeyboardInterrupt
 
-    first = threading.Thread(target=teacher_vectors, args=("x", TEXTS), kwargs={"teacher": First()})
+    first = threading.Thread(target=teacher_embeddings, args=("x", TEXTS), kwargs={"teacher": First()})
     with pytest.raises(KeyboardInterrupt):
-        teacher_vectors("x", TEXTS, teacher=Second(), report=report)
-    np.testing.assert_array_equal(teacher_vectors("x", TEXTS, teacher=Counting())[:, 1], range(10))
+        teacher_embeddings("x", TEXTS, teacher=Second(), on_progress=on_progress)
+    np.testing.assert_array_equal(teacher_embeddings("x", TEXTS, teacher=Counting())[:, 1], range(10))
 
 
 def test_other_sentences_and_other_teachers_are_others(cache):
     for name, texts in (("x", TEXTS), ("x", TEXTS[:9]), ("x", TEXTS[::-1]), ("y", TEXTS)):
         counting = Counting()
-        teacher_vectors(name, texts, teacher=counting)
+        teacher_embeddings(name, texts, teacher=counting)
         assert counting.asked == texts
     assert len(list(cache.glob("*.f16"))) == 4
 
 
 @pytest.mark.parametrize("damage", ["note", "file"])
 def test_a_damaged_cache_is_computed_again(cache, damage):
-    teacher_vectors("x", TEXTS, teacher=Counting())
+    teacher_embeddings("x", TEXTS, teacher=Counting())
     (found,) = cache.glob("*.json" if damage == "note" else "*.f16")
     found.write_text("{", encoding="utf-8")
     counting = Counting()
-    np.testing.assert_array_equal(teacher_vectors("x", TEXTS, teacher=counting)[:, 1], range(10))
+    np.testing.assert_array_equal(teacher_embeddings("x", TEXTS, teacher=counting)[:, 1], range(10))
     assert counting.asked == TEXTS
 
 
 def test_a_teacher_that_was_trained_further_is_another(tiny_bert, tmp_path, sentences):
     copy = tmp_path / "teacher"
     shutil.copytree(tiny_bert, copy)
-    before = np.array(teacher_vectors(str(copy), sentences))
+    before = np.array(teacher_embeddings(str(copy), sentences))
     np.testing.assert_allclose(before, kosbert.load(copy).encode(sentences), atol=2e-3)
     model = kosbert.load(copy)
     next(model.sentence_transformer.parameters()).data.normal_()
     shutil.rmtree(copy)
     model.save(copy)
-    after = teacher_vectors(str(copy), sentences)
+    after = teacher_embeddings(str(copy), sentences)
     np.testing.assert_allclose(after, model.encode(sentences), atol=2e-3)
     assert np.abs(after - before).max() > 0.1
 
@@ -127,8 +129,8 @@ def test_vectors_that_are_not_finite():
         def encode(self, sentences):
             return np.full((len(sentences), 3), 1e6)  # more than half precision holds
 
-    with pytest.raises(KosbertError, match="gives vectors that are not finite"), np.errstate(over="ignore"):
-        teacher_vectors("x", TEXTS, teacher=Broken())
+    with pytest.raises(KosbertError, match="gives embeddings that are not finite"), np.errstate(over="ignore"):
+        teacher_embeddings("x", TEXTS, teacher=Broken())
 
 
 def test_a_full_disk(monkeypatch):
@@ -136,8 +138,8 @@ def test_a_full_disk(monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(distillation.os, "fsync", full)
-    with pytest.raises(KosbertError, match=r"\(No space left on device\): make room there, or set KOSBERT_CACHE"):
-        teacher_vectors("x", TEXTS, teacher=Counting())
+    with pytest.raises(KosbertError, match=r"\(No space left on device\): free some space there, or set KOSBERT_CACHE"):
+        teacher_embeddings("x", TEXTS, teacher=Counting())
 
 
 def distillation_recipe(document, files, name, backbone, **options):
@@ -197,7 +199,7 @@ def test_an_onnx_file_that_reads_strings(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(onnx_encoder, "_TEXT_BATCH", 3)
     path = string_graph(tmp_path / "teacher.onnx", onnx.TensorProto.STRING)
-    found = teacher_vectors(str(path), TEXTS)
+    found = teacher_embeddings(str(path), TEXTS)
     np.testing.assert_array_equal(found, [[number, 2 * number] for number in range(10)])
     np.testing.assert_array_equal(load_any(str(path)).encode(TEXTS), found)  # and can be scored as any other model
     with pytest.raises(UsageError, match="reads tensor.float. and not strings: give a model directory instead"):
@@ -211,7 +213,7 @@ def test_teachers_that_cannot_be_had(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="there is no file nowhere.onnx: give the path"):
         load_any("nowhere.onnx")
     with pytest.raises(UsageError, match="there is no directory"):
-        teacher_vectors(str(tmp_path / "no" / "model"), TEXTS)
+        teacher_embeddings(str(tmp_path / "no" / "model"), TEXTS)
     (tmp_path / "teacher.onnx").touch()
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UsageError, match="pip install 'kosbert.onnx.'"):

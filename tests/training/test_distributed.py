@@ -7,6 +7,9 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed
 
+from kosbert.distributed import remove_gradient_hooks
+from kosbert.losses import build
+from kosbert.model.torch_loading import load_torch
 from kosbert.training import Recipe, train
 
 LOSSES = {"multiple-negatives-ranking": "nli", "cosine-similarity": "sts", "softmax": "nli"}
@@ -93,8 +96,8 @@ def test_both_stop_at_a_mistake(recipe, together, tmp_path):
     (tmp_path / "taken" / "notes.txt").write_text("mine", encoding="utf-8")
     codes, said = together(recipe("cosine-similarity"), "--out", tmp_path / "taken")
     assert codes == [2, 1]
-    assert said[0].strip().endswith("is not empty and holds no run: choose another --out")
-    assert said[1].strip() == "kosbert: the first process of this run has stopped: see what it said"
+    assert said[0].strip().endswith("is not empty and not a run directory: choose another --out")
+    assert said[1].strip() == "kosbert: rank 0 of this run has stopped: see its error message"
 
 
 def test_a_time_budget_ends_both_at_the_same_step(recipe, together, tmp_path):
@@ -105,3 +108,59 @@ def test_a_time_budget_ends_both_at_the_same_step(recipe, together, tmp_path):
     curve = json.loads((tmp_path / "run" / "curves.json").read_text("utf-8"))["one"]
     assert 1 < curve[-1]["step"] < 100000
     assert (tmp_path / "run" / "model" / "modules.json").is_file()
+
+
+class FakeProcessGroup:
+    """Two ranks with identical tensors; counts the elements of every all-reduce."""
+
+    ReduceOp = distributed.ReduceOp
+
+    def __init__(self):
+        self.reduced = []
+
+    def all_reduce(self, tensor, op=distributed.ReduceOp.SUM):
+        self.reduced.append(tensor.numel())
+        if op == distributed.ReduceOp.SUM:
+            tensor *= 2
+
+    def is_available(self):
+        return True
+
+    is_initialized = is_available
+
+    def get_world_size(self):
+        return 2
+
+    def get_rank(self):
+        return 0
+
+    def get_backend(self):
+        return "gloo"
+
+    def broadcast(self, tensor, src):
+        pass
+
+    def barrier(self):
+        pass
+
+
+def test_gradients_of_the_head_are_reduced_once(one_stage, tmp_path, monkeypatch):
+    group = FakeProcessGroup()
+    monkeypatch.setattr("kosbert.distributed.dist", group)
+    steps, reduced_per_step = 3, 2  # which parameters have a gradient, then all gradients with the loss
+    train(one_stage(steps, {"evals_per_epoch": 0}, data="nli", loss="softmax"), tmp_path / "run")
+    assert len(group.reduced) == steps * reduced_per_step
+
+
+def test_gradients_of_the_head_are_reduced_for_other_trainers(tiny_bert, monkeypatch):
+    group = FakeProcessGroup()
+    monkeypatch.setattr("kosbert.distributed.dist", group)
+    model = load_torch(tiny_bert).sentence_transformer
+    loss_fn = build("softmax", model)
+    features = [model.preprocess(texts) for texts in (["비가 온다."], ["눈이 온다."])]
+    loss_fn(features, torch.tensor([1])).backward()
+    assert sorted(group.reduced) == [3, 3 * 3 * model.get_embedding_dimension()]  # bias and weight
+    group.reduced.clear()
+    remove_gradient_hooks(loss_fn)
+    loss_fn(features, torch.tensor([1])).backward()
+    assert group.reduced == []

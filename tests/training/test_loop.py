@@ -12,11 +12,11 @@ from kosbert.errors import KosbertError
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
 from kosbert.training import Recipe, loop, train, trainer
 from kosbert.training.loop import learning_rate
-from kosbert.training.recipe import Settings
+from kosbert.training.recipe import TrainingArguments
 
 
 def rates(steps=100, **settings):
-    made = Settings(lr=1.0, **settings)
+    made = TrainingArguments(lr=1.0, **settings)
     return np.array([learning_rate(made, step / steps) for step in range(steps)])
 
 
@@ -26,7 +26,7 @@ def test_known_rates():
     np.testing.assert_allclose(rates(warmup=0)[[0, 50, 99]], [1, 0.5, 0.01])
     np.testing.assert_allclose(rates(warmup=0, schedule="cosine")[[0, 50]], [1, 0.5])
     assert (rates(warmup=0, schedule="constant") == 1).all()
-    assert learning_rate(Settings(lr=2, warmup=1), 0.5) == 1
+    assert learning_rate(TrainingArguments(lr=2, warmup=1), 0.5) == 1
 
 
 def test_it_is_transformers_linear_schedule():
@@ -81,7 +81,7 @@ def scripted(monkeypatch):
             seen.append(copy.deepcopy(self.encoder.sentence_transformer.state_dict()))
             return left.pop(0)
 
-        monkeypatch.setattr(trainer._Run, "_dev_score", score)
+        monkeypatch.setattr(trainer.Trainer, "dev_score", score)
         return seen
 
     return use
@@ -116,7 +116,7 @@ def test_without_dev_the_last_weights_are_saved(document, tmp_path):
 def clock(monkeypatch):
     """A clock that a step, a dev score and nothing else puts forward."""
     now = [1e7]  # far ahead of any machine
-    gradients, score = loop._gradients, trainer._Run._dev_score
+    gradients, score = loop._compute_gradients, trainer.Trainer.dev_score
 
     def slow(*arguments):
         now[0] += 1.0
@@ -128,8 +128,8 @@ def clock(monkeypatch):
 
     for module in (loop, trainer):  # not the clock of the process: servers of other tests live by that
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(loop, "_gradients", slow)
-    monkeypatch.setattr(trainer._Run, "_dev_score", slow_score)
+    monkeypatch.setattr(loop, "_compute_gradients", slow)
+    monkeypatch.setattr(trainer.Trainer, "dev_score", slow_score)
 
 
 @pytest.mark.usefixtures("clock")
@@ -217,7 +217,7 @@ def test_out_of_memory_says_what_to_lower(one_stage, tmp_path, monkeypatch, erro
         raise error
 
     failing(monkeypatch, 3, fail)
-    message = r"^stage only: memory ran out at step 3 with 4 rows of \d+ tokens: lower train.batch_size or max_length.*"
+    message = r"^stage only: out of memory at step 3 with 4 rows of \d+ tokens: lower train.batch_size or max_length.*"
     with pytest.raises(KosbertError, match=message):
         train(one_stage(6), tmp_path / "run")
 
@@ -281,3 +281,47 @@ def test_half_precision_learns_the_same(one_stage, monkeypatch, tmp_path):
         losses.append([point["loss"] for point in points if "loss" in point])
     assert losses[0] != losses[1]
     np.testing.assert_allclose(losses[1], losses[0], rtol=0.05)
+
+
+def test_time_steps_measures_the_first_stage_without_writing(document, tmp_path, monkeypatch):
+    now = [0.0]
+    compute = loop._compute_gradients
+
+    def slow(*arguments):
+        now[0] += 2.0
+        return compute(*arguments)
+
+    def slow_score(self):
+        now[0] += 5.0
+        return 0.5
+
+    for module in (loop, trainer):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(loop, "_compute_gradients", slow)
+    monkeypatch.setattr(trainer.Trainer, "dev_score", slow_score)
+    monkeypatch.chdir(tmp_path)
+    document["train"]["evals_per_epoch"] = 1
+    timing = trainer.time_steps(Recipe.parse(document), steps=4)
+    assert timing == trainer.StepTiming(total_steps=15, seconds_per_step=2.0, setup_seconds=5.0)
+    assert now[0] == 5 + 4 * 2  # no evaluation at the end
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_time_steps_of_a_stage_with_fewer_steps(one_stage):
+    timing = trainer.time_steps(one_stage(2), steps=6)
+    assert timing.total_steps == 2
+    assert timing.seconds_per_step > 0
+    assert timing.setup_seconds > 0
+
+
+def test_progress_events_name_the_stage_and_carry_metrics(document, tmp_path):
+    events = []
+    result = train(Recipe.parse(document), tmp_path / "run", on_progress=events.append)
+    assert [(event.task, event.done, event.total) for event in events] == [
+        *(("nli", step, 15) for step in range(1, 16)), *(("sts", step, 10) for step in range(1, 11)),
+    ]  # fmt: skip
+    assert {(event.unit, event.level) for event in events} == {("steps", 0)}
+    assert [event.metrics["loss"] for event in events[:15]] == [point["loss"] for point in result.curves["nli"][1:]]
+    assert events[-1].metrics["best dev"] == max(point["dev"] for point in result.curves["sts"][1:] if "dev" in point)
+    assert all(seconds > 0 for seconds in result.seconds.values())
+    assert list(result.seconds) == ["nli", "sts"]

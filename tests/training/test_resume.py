@@ -101,7 +101,7 @@ def test_a_damaged_checkpoint_is_passed_over(kill, resume, undisturbed, assert_s
     (newest / "weights.safetensors").write_bytes(whole)
     with caplog.at_level(logging.WARNING):
         resume(checkpoint_every=0)
-    assert f"the checkpoint {newest} is damaged (weights.safetensors has another checksum)" in caplog.text
+    assert f"the checkpoint {newest} is damaged (weights.safetensors has a different checksum)" in caplog.text
     assert_same(tmp_path / "run", undisturbed / "run")
 
 
@@ -123,7 +123,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(resume, undisturbed, assert_sam
         real(tensors, file)
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(KosbertError, match=r"^stage nli: no checkpoint .*the disk is full.*--resume$"):
+    with pytest.raises(KosbertError, match=r"^stage nli: the checkpoint .*the disk is full.*--resume$"):
         resume(checkpoint_every=0)
     kept = tmp_path / "run" / "checkpoints"
     assert sorted(each.name for each in kept.iterdir()) == ["00000002", "00000003"]
@@ -140,14 +140,14 @@ def test_a_full_disk_at_the_very_end(resume, undisturbed, assert_same, tmp_path,
 
     with monkeypatch.context() as patch:
         patch.setattr(TorchEncoder, "save", full)
-        with pytest.raises(KosbertError, match=r"No space left.*make room.*--resume$"):
+        with pytest.raises(KosbertError, match=r"No space left.*free some space.*--resume$"):
             resume()
     resume()
     assert_same(tmp_path / "run", undisturbed / "run")
 
 
 def test_a_finished_run_is_not_trained_again(undisturbed, monkeypatch):
-    monkeypatch.setattr("kosbert.training.trainer._Run._backbone", None)  # any training would fail now
+    monkeypatch.setattr("kosbert.training.trainer.Trainer._load_backbone", None)  # any training would fail now
     recipe = Recipe.parse(json.loads((undisturbed / "recipe.json").read_text("utf-8")))
     again = train(recipe, undisturbed / "run", resume=True)
     card = json.loads((undisturbed / "run" / "model" / "kosbert.json").read_text("utf-8"))
@@ -156,7 +156,7 @@ def test_a_finished_run_is_not_trained_again(undisturbed, monkeypatch):
         16,
         11,
     ]  # the scores before the first step, and each step
-    with pytest.raises(UsageError, match="holds a run: add --resume to go on, or choose another --out"):
+    with pytest.raises(UsageError, match="already holds a run: add --resume to continue it, or choose another --out"):
         train(recipe, undisturbed / "run")
 
 
@@ -166,7 +166,7 @@ def test_a_resumed_run_must_be_the_same(kill, resume, undisturbed, tmp_path, mon
     with pytest.raises(UsageError, match=r"differs in seed, train: choose another --out$"):
         train(Recipe.parse(document | {"seed": 1, "train": {"lr": 1}}), tmp_path / "run", resume=True)
     with monkeypatch.context() as patch:
-        patch.setattr("kosbert.training.trainer.world", lambda: 2)
+        patch.setattr("kosbert.training.trainer.world_size", lambda: 2)
         with pytest.raises(UsageError, match="had 1 processes and this one has 2: start 1$"):
             resume()
     monkeypatch.setattr(datasets, "read_rows", lambda *arguments: read_rows(*arguments)[:-1])
@@ -188,13 +188,13 @@ def test_the_objectives_own_layer_is_restored(one_stage, tmp_path, monkeypatch):
         finally:
             heads.append(lessons[0].loss.classifier.weight.detach().clone())
 
-    def stop(stage, progress, total, point):
-        if progress.step == 6:
+    def stop(event):
+        if event.done == 6:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(trainer, "run_stage", spy)
     with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path / "run", checkpoint_every=0, report=stop)
+        train(recipe, tmp_path / "run", checkpoint_every=0, on_progress=stop)
     train(recipe, tmp_path / "run", resume=True)
     train(recipe, tmp_path / "other")
     fresh, _, restored, at_the_end, fresh_again, at_the_other_end = heads

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kosbert.errors import UsageError
-from kosbert.training.sampler import Plan
+from kosbert.training.sampler import BatchSampler
 
 
-def plan(*rows: int, size: int = 4, seed: int = 0, **options) -> Plan:
+def plan(*rows: int, size: int = 4, seed: int = 0, **options) -> BatchSampler:
     lengths = [np.random.default_rng(each).integers(3, 40, each) for each in rows]
-    return Plan(lengths, [size] * len(rows), seed, **options)
+    return BatchSampler(lengths, [size] * len(rows), seed, **options)
 
 
 def listed(batches) -> list[tuple[int, list[int]]]:
@@ -33,9 +33,9 @@ plans = st.builds(
 @given(plans, st.data())
 @settings(max_examples=60, deadline=None)
 def test_a_run_can_go_on_from_any_step(made, draw):
-    step = draw.draw(st.integers(0, made.total))
+    step = draw.draw(st.integers(0, made.total_steps))
     every = listed(made.from_step(0))
-    assert len(every) == made.total
+    assert len(every) == made.total_steps
     assert listed(made.from_step(step)) == every[step:]
     assert listed(made.from_step(0)) == every
 
@@ -44,8 +44,8 @@ def test_a_run_can_go_on_from_any_step(made, draw):
 @settings(max_examples=60, deadline=None)
 def test_every_row_comes_once_an_epoch(made):
     batches = listed(made.from_step(0))
-    for start in range(0, made.total - made.steps_in_an_epoch + 1, made.steps_in_an_epoch):
-        epoch = batches[start : start + made.steps_in_an_epoch]
+    for start in range(0, made.total_steps - made.steps_per_epoch + 1, made.steps_per_epoch):
+        epoch = batches[start : start + made.steps_per_epoch]
         for source, lengths in enumerate(made.lengths):
             rows = sorted(row for each, rows in epoch if each == source for row in rows)
             assert rows == list(range(len(lengths)))
@@ -58,11 +58,11 @@ def test_seeds_and_epochs_differ():
 
 
 def test_lengths_of_a_stage():
-    assert plan(41, epochs=1).total == 11
-    assert plan(40, epochs=0.5).total == 5
-    assert plan(40, epochs=2.5).total == 25
-    assert plan(40, epochs=0.0001).total == 1
-    assert plan(40, steps=33).total == 33
+    assert plan(41, epochs=1).total_steps == 11
+    assert plan(40, epochs=0.5).total_steps == 5
+    assert plan(40, epochs=2.5).total_steps == 25
+    assert plan(40, epochs=0.0001).total_steps == 1
+    assert plan(40, steps=33).total_steps == 33
     assert len(listed(plan(40, steps=33).from_step(0))) == 33
 
 
@@ -86,14 +86,14 @@ def test_sources_are_mixed():
     assert 60 < sum(a != b for a, b in pairwise(order)) < 140
 
 
-@pytest.mark.parametrize("processes", [2, 3])
-def test_batches_can_be_shared(processes):
-    made = plan(41, 7, epochs=1, processes=processes)
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_batches_can_be_shared(world_size):
+    made = plan(41, 7, epochs=1, world_size=world_size)
     sizes = [len(batch.rows) for batch in made.from_step(0)]
-    assert all(size and size % processes == 0 for size in sizes)
-    assert len(sizes) == made.total
+    assert all(size and size % world_size == 0 for size in sizes)
+    assert len(sizes) == made.total_steps
 
 
-def test_fewer_rows_than_processes():
+def test_fewer_rows_than_world_size():
     with pytest.raises(UsageError, match="fewer rows than processes"):
-        plan(1, epochs=1, processes=2)
+        plan(1, epochs=1, world_size=2)

@@ -74,20 +74,20 @@ def test_the_average_of_two_directions(variants, tiny_bert, sentences, tmp_path)
 
 def test_with_shares_nothing_is_chosen(variants, tiny_bert, sentences, tmp_path):
     pairs = [ScoredPair(sentences[0], other, float(number)) for number, other in enumerate(sentences[1:])]
-    made = soup([variants[0], tiny_bert], {"dev": pairs}, tmp_path / "soup", shares=[1, 3])
+    made = soup([variants[0], tiny_bert], {"dev": pairs}, tmp_path / "soup", weights=[1, 3])
     loaded, plain, pushed = (load_torch(each).sentence_transformer for each in (made.path, tiny_bert, variants[0]))
     for name, value in loaded.state_dict().items():
         torch.testing.assert_close(value, 0.25 * pushed.state_dict()[name] + 0.75 * plain.state_dict()[name])
-    assert load_torch(made.path).card["soup"]["shares"] == [1, 3]
+    assert load_torch(made.path).card["soup"]["weights"] == [1, 3]
     for wrong in ([1], [1, 0], [1, float("nan")], [1, float("inf")]):
-        with pytest.raises(UsageError, match="2 models need as many shares above 0"):
-            soup(variants, {"dev": pairs}, tmp_path / "other", shares=wrong)
+        with pytest.raises(UsageError, match="2 models need as many weights above 0"):
+            soup(variants, {"dev": pairs}, tmp_path / "other", weights=wrong)
 
 
 def test_what_cannot_be_mixed(variants, tiny_roberta, tmp_path, sentences):
     with pytest.raises(UsageError, match="two models or more"):
         soup(variants[:1], {}, tmp_path / "soup")
-    with pytest.raises(UsageError, match="different shapes or tokens"):
+    with pytest.raises(UsageError, match="differ in shapes or vocabulary"):
         soup([variants[0], tiny_roberta], {}, tmp_path / "soup")
     for number, change in enumerate(({"pooling": "cls"}, {"max_length": 16})):
         other = load_torch(variants[1], **change).save(tmp_path / f"other{number}")

@@ -52,7 +52,7 @@ def test_a_run_that_fails_ends_its_trackers(fake, one_stage, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(one_stage(3), tmp_path / "run", trackers=("wandb",), report=stop)
+        train(one_stage(3), tmp_path / "run", trackers=("wandb",), on_progress=stop)
     assert fake[0].calls[-1][0] == "finish"
 
 

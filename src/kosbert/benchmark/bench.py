@@ -36,6 +36,7 @@ from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.similarity import unit
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
+from kosbert.progress import ProgressEvent
 
 Way = Callable[[list[str]], NDArray[np.float32]]
 FIRST = "sentence-transformers, as it comes"
@@ -97,19 +98,26 @@ def bench(
         lengths = np.array(prepared.lengths)[prepared.inverse]
         operations = len(texts) * _operations(encoder, lengths)
         product = _fastest_product()
-        *speeds, limit = measure(ways | {"the limit": lambda _: _products(product, operations)}, texts, rounds, report)
+
+        def on_progress(event: ProgressEvent) -> None:
+            if report:
+                report(event.task, event.done, event.total or 0)
+
+        methods = ways | {"the limit": lambda _: _products(product, operations)}
+        *speeds, limit = measure(methods, texts, rounds, on_progress)
         costs = []
         for each in speeds:
-            speed, ratio, low, high = each.middle()
-            cosine = float((own[each.name] * reference).sum(axis=1).min()) if each.name in own else None
-            exact = each.name in own and "int8" not in each.name
+            middle = each.median()
+            cosine = float((own[each.method] * reference).sum(axis=1).min()) if each.method in own else None
+            exact = each.method in own and "int8" not in each.method
             pairs = zip(each.sentences_per_second, limit.sentences_per_second, strict=True)
             share = float(np.median([own / most for own, most in pairs])) if exact else None
-            p50, p99 = _latency(encoders.get(each.name), ways[each.name], texts)
-            costs.append(Cost(each.name, speed, ratio, low, high, cosine, share, p50, p99))
+            p50, p99 = _latency(encoders.get(each.method), ways[each.method], texts)
+            speeds_and_ratios = middle.sentences_per_second, middle.ratio, middle.min_ratio, middle.max_ratio
+            costs.append(Cost(each.method, *speeds_and_ratios, cosine, share, p50, p99))
     size = sum(each.numel() for each in encoder.sentence_transformer.parameters())
     name = model or "the shape of BERT-base, random weights"
-    gflops = limit.middle()[0] * operations / len(texts) / 1e9
+    gflops = limit.median().sentences_per_second * operations / len(texts) / 1e9
     return Bench(name, size, float(lengths.mean()), len(texts), rounds, threads(), gflops, costs)
 
 

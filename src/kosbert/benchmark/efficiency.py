@@ -1,13 +1,14 @@
-"""How many sentences a second? The same sentences through one model in several ways, in turns, in one process.
+"""Efficiency study: sentences per second of one model with several inference methods, measured in one process.
 
     kosbert study efficiency --preset quick --onnx EXPORTED --onnx EXPORTED-INT8
 
-Every round goes through all ways, in another order each time; a way's ratio is taken within each round, so that what
-slows the whole machine down slows both sides. Sentences per second belong to the machine, ratios travel further.
+Every round runs all methods in a different order. Ratios are taken within a round, so a slowdown of the whole machine
+affects both sides. Sentences per second depend on the machine; ratios transfer better.
 """
 
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,106 +25,119 @@ from kosbert.model.from_scratch import new_backbone
 from kosbert.model.packing import is_packed, unpack
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
-from kosbert.study.plan import at_hand
-from kosbert.study.provenance import lineage
-from kosbert.study.report import Part, write_pages
-from kosbert.study.store import Store, write_json
+from kosbert.progress import ProgressCallback, ProgressEvent
+from kosbert.study.plan import is_local
+from kosbert.study.report import Section, write_pages
+from kosbert.study.store import Store, current_provenance, write_json
+from kosbert.study.summary import EfficiencySummary, MethodSpeed, NotMeasured
 from kosbert.study.tables import Cell, Table
 from kosbert.text import clean
 
-Way = Callable[[list[str]], object]
-BATCH = 32  # of sentence-transformers, for the ways that pad
-QUESTION = "How many sentences a second does a model read, and what makes it faster?"
+InferenceMethod = Callable[[list[str]], object]
+BATCH_SIZE = 32  # the default of sentence-transformers, for the methods that pad
+QUESTION = "How many sentences per second does a model encode, and what makes it faster?"
 COMMAND = "kosbert study efficiency"
 
 
 @dataclass(frozen=True)
-class Size:
-    """A preset: the model, the sentences, the rounds."""
+class EfficiencyPreset:
+    """Model, sentences and rounds of a measurement."""
 
-    about: str
+    description: str
     model: str
-    on: str
+    dataset: str
     rounds: int
     sentences: int
 
 
 PRESETS = {
-    "quick": Size("The sample set, whose sentences are short and of similar length; a minute.", "builtin-base",
-                  "sample-sts-test", 5, 600),
-    "real": Size("Sentences of KorSTS test.", "builtin-base", "korsts-test", 7, 2000),
-    "paper": Size("klue/roberta-base on KorSTS test; needs the network, and a GPU for the paper's second column.",
-                  "klue/roberta-base", "korsts-test", 7, 2000),
+    "quick": EfficiencyPreset(
+        "The sample set, whose sentences are short and of similar length; one minute.",
+        "builtin-base", "sample-sts-test", 5, 600,
+    ),
+    "real": EfficiencyPreset("Sentences of KorSTS test.", "builtin-base", "korsts-test", 7, 2000),
+    "paper": EfficiencyPreset(
+        "klue/roberta-base on KorSTS test; needs the network, and a GPU for the paper's second column.",
+        "klue/roberta-base", "korsts-test", 7, 2000,
+    ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Speed:
-    """What one way gave in each round; its ratio is to the first way, within the round."""
+class RoundSpeeds:
+    """Speed of one method in every round; the ratio is to the first method within the same round."""
 
-    name: str
+    method: str
     sentences_per_second: list[float]
     ratios: list[float]
 
-    def middle(self) -> tuple[float, float, float, float]:
-        """Median sentences a second; median, smallest and largest ratio."""
-        ratios = self.ratios
-        return float(np.median(self.sentences_per_second)), float(np.median(ratios)), min(ratios), max(ratios)
+    def median(self) -> MethodSpeed:
+        """Return the medians, and the smallest and largest ratio."""
+        return MethodSpeed(
+            method=self.method,
+            sentences_per_second=float(np.median(self.sentences_per_second)),
+            ratio=float(np.median(self.ratios)),
+            min_ratio=min(self.ratios),
+            max_ratio=max(self.ratios),
+        )
 
 
-def measure(ways: dict[str, Way], sentences: Sequence[str], rounds: int, report: Any = None) -> list[Speed]:
-    """Time every way in every round, after one that is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
+def measure(
+    methods: Mapping[str, InferenceMethod],
+    sentences: Sequence[str],
+    rounds: int,
+    on_progress: ProgressCallback | None = None,
+) -> list[RoundSpeeds]:
+    """Time every method in every round, after a warm-up round that is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in methods}
+    names = list(methods)
     for number in range(rounds + 1):
-        turn = np.random.default_rng(number).permutation(len(names))
-        for place in turn:
+        for index in np.random.default_rng(number).permutation(len(names)):
             started = time.perf_counter()
-            ways[names[place]](list(sentences))
+            methods[names[index]](list(sentences))
             if number:
-                seconds[names[place]].append(time.perf_counter() - started)
-        if report:
-            report("rounds", number, rounds)
+                seconds[names[index]].append(time.perf_counter() - started)
+        if on_progress:
+            on_progress(ProgressEvent("efficiency", number, rounds, "rounds"))
     first = seconds[names[0]]
     return [
-        Speed(name, [len(sentences) / each for each in spent], [a / b for a, b in zip(first, spent, strict=True)])
-        for name, spent in seconds.items()
+        RoundSpeeds(
+            name, [len(sentences) / value for value in values], [a / b for a, b in zip(first, values, strict=True)]
+        )
+        for name, values in seconds.items()
     ]
 
 
-def ways_of(encoder: TorchEncoder, exported: Sequence[Path]) -> dict[str, Way]:
-    """Padded batches in the order given, padded batches of similar length, no padding, and whatever was exported.
+def inference_methods(encoder: TorchEncoder, exported: Sequence[Path]) -> dict[str, InferenceMethod]:
+    """Return the methods to compare: padded batches, padded batches sorted by length, packed batches, exported models.
 
-    Similar length is by characters, as sentence-transformers sorts.
+    Length is in characters, as in sentence-transformers.
     """
     device = encoder.device.type
-    padded = load_again(encoder)
+    padded = _copy(encoder)
     unpack(padded.sentence_transformer)
-    ways: dict[str, Way] = {
-        f"padded, {device}": lambda texts: _in_batches(padded, texts),
-        f"smart batching, {device}": lambda texts: _in_batches(padded, sorted(texts, key=len)),
+    methods: dict[str, InferenceMethod] = {
+        f"padded, {device}": lambda texts: _encode_padded(padded, texts),
+        f"smart batching, {device}": lambda texts: _encode_padded(padded, sorted(texts, key=len)),
     }
     if is_packed(encoder.sentence_transformer):
-        ways[f"packed, {device}"] = encoder.encode
+        methods[f"packed, {device}"] = encoder.encode
     for directory in exported:
         model: Encoder = load(directory, backend="onnx")
-        kind = "int8" if model.card["export"]["int8"] else "float32"
-        name = f"ONNX {kind}"
-        ways[f"{name}, {directory.name}" if name in ways else name] = model.encode
-    return ways
+        name = f"ONNX {'int8' if model.card['export']['int8'] else 'float32'}"
+        methods[f"{name}, {directory.name}" if name in methods else name] = model.encode
+    return methods
 
 
-def load_again(encoder: TorchEncoder) -> TorchEncoder:
-    """A second copy of a model, so that one can be padded and the other packed."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        return load_torch(encoder.save(Path(folder) / "model"), device=encoder.device.type)
+def _copy(encoder: TorchEncoder) -> TorchEncoder:
+    """Return a second copy of a model, so that one can pad and the other pack."""
+    with tempfile.TemporaryDirectory() as directory:
+        return load_torch(encoder.save(Path(directory) / "model"), device=encoder.device.type)
 
 
-def _in_batches(encoder: TorchEncoder, texts: list[str]) -> None:
-    for start in range(0, len(texts), BATCH):
-        encoder.forward(texts[start : start + BATCH])
+def _encode_padded(encoder: TorchEncoder, texts: list[str]) -> None:
+    for start in range(0, len(texts), BATCH_SIZE):
+        encoder.forward(texts[start : start + BATCH_SIZE])
 
 
 def efficiency(
@@ -134,107 +148,141 @@ def efficiency(
     exported: Sequence[Path] = (),
     rounds: int | None = None,
     data_dir: Path | None = None,
-    report: Any = None,
-) -> tuple[dict[str, Any], Path]:
-    """Measure and write the report; returns the numbers and the page."""
+    on_progress: ProgressCallback | None = None,
+) -> tuple[EfficiencySummary, Path]:
+    """Measure the speed of a model and write the report; return the summary and the HTML page.
+
+    Args:
+        preset: quick, real or paper.
+        store: where the report is written.
+        model: name or directory of a model, if not the preset's.
+        exported: directories of exported ONNX models to measure as well.
+        rounds: number of rounds, if not the preset's.
+        data_dir: directory with the data files; `KOSBERT_DATA` by default.
+        on_progress: called after every round.
+    """
     if preset not in PRESETS:
         raise UsageError(f"the study efficiency has no preset {preset!r}: choose {', '.join(PRESETS)}")
-    size = PRESETS[preset]
-    rows = read_rows(size.on, folder=data_dir)
+    config = PRESETS[preset]
+    rows = read_rows(config.dataset, folder=data_dir)
     texts = list(dict.fromkeys(clean(text) for row in rows for text in sentences_of(row)))
-    order = np.random.default_rng(0).permutation(len(texts))[: size.sentences]
-    texts = [texts[number] for number in order]
-    name = model or size.model
-    if not model and not at_hand(name) and preset == "quick":
-        shape: dict[str, Any] = {"layers": 4, "hidden": 256, "heads": 4, "vocabulary": 4000, "dropout": 0.0}
+    sample = np.random.default_rng(0).permutation(len(texts))[: config.sentences]
+    texts = [texts[index] for index in sample]
+    name = model or config.model
+    if not model and not is_local(name) and preset == "quick":
+        shape: dict[str, Any] = {"layers": 4, "hidden_size": 256, "heads": 4, "vocab_size": 4000, "dropout": 0.0}
         encoder = new_backbone(texts, **shape, pooling="mean", max_length=128, seed=0)
-        name = "a new one of 4 layers and 256 dimensions"
+        name = "a new model with 4 layers and 256 dimensions"
     else:
         encoder = load_torch(name)
-    ways = ways_of(encoder, exported)
+    methods = inference_methods(encoder, exported)
     if encoder.device.type != "cpu":
-        ways |= ways_of(load_torch(name, device="cpu"), ())
-    speeds = measure(ways, texts, rounds or size.rounds, report)
-    command = _command(preset, model, exported, rounds)
-    found = _found(preset, command, _named(name), texts, speeds, bool(exported))
-    folder = store.study(f"efficiency-{preset}")
-    write_json(folder / "study.json", {"study": "efficiency", "preset": preset, "runs": []})
-    write_json(folder / "summary.json", found)
-    return found, write_pages(found, _parts(found, speeds), folder)
+        methods |= inference_methods(load_torch(name, device="cpu"), ())
+    speeds = measure(methods, texts, rounds or config.rounds, on_progress)
+    summary = _summary(preset, _command(preset, model, exported, rounds), _base_name(name), len(texts), speeds)
+    directory = store.study(f"efficiency-{preset}")
+    write_json(directory / "study.json", {"study": "efficiency", "preset": preset, "runs": []})
+    return summary, write_pages(summary, report_sections(summary), directory)
 
 
-def _named(model: str) -> str:
-    """A model as a reader elsewhere may know it: its folder's name, without the path to it."""
+def _base_name(model: str) -> str:
+    """Return the name of a model without the path to its directory: the report may be published."""
     return Path(model).name if Path(model).is_dir() else model
 
 
 def _command(preset: str, model: str, exported: Sequence[Path], rounds: int | None) -> str:
-    """What was asked, whole and without paths of this machine: the report may be published."""
+    """Return the full command without paths of this machine."""
     words = [COMMAND, f"--preset {preset}", *(f"--onnx {path.name}" for path in exported)]
     if model:
-        words.append(f"--model {_named(model)}")
+        words.append(f"--model {_base_name(model)}")
     if rounds:
         words.append(f"--rounds {rounds}")
     return " ".join(words)
 
 
-def _found(
-    preset: str, command: str, name: str, texts: list[str], speeds: list[Speed], exported: bool
-) -> dict[str, Any]:
-    size = PRESETS[preset]
-    rows: list[dict[str, Any]] = []
-    for each in speeds:
-        speed, ratio, low, high = each.middle()
-        rows.append({"way": each.name, "sentences_per_second": speed, "ratio": ratio, "low": low, "high": high})
-    answer = _answer(rows, speeds)
-    missing = [] if exported else [{"what": "ONNX float32 and int8: export the model first, then give the folders.",
-                                    "command": f"kosbert export MODEL --int8, then {COMMAND} --onnx DIR"}]  # fmt: skip
+def _summary(preset: str, command: str, model: str, sentences: int, speeds: list[RoundSpeeds]) -> EfficiencySummary:
+    config = PRESETS[preset]
+    methods = [speed.median() for speed in speeds]
+    rounds = len(speeds[0].ratios)
+    provenance = current_provenance().model_copy(update={"command": command})
+    return EfficiencySummary(
+        study="efficiency",
+        preset=preset,
+        question=QUESTION,
+        answer=_answer(methods, speeds),
+        description="",
+        preset_description=config.description,
+        synthetic_data=config.dataset.startswith("sample"),
+        command=command,
+        facts={"model": model, "sentences": f"{sentences:,} of {config.dataset}", "rounds": str(rounds)},
+        not_measured=_not_measured(preset, has_onnx="--onnx" in command),
+        provenance=provenance,
+        model=model,
+        sentences=sentences,
+        dataset=config.dataset,
+        rounds=rounds,
+        methods=methods,
+    )
+
+
+def _not_measured(preset: str, has_onnx: bool) -> list[NotMeasured]:
+    items = []
+    if not has_onnx:
+        what = "ONNX float32 and int8: export the model first, then pass the directories."
+        items.append(NotMeasured(what=what, command=f"kosbert export MODEL --int8, then {COMMAND} --onnx DIR"))
     if not torch.cuda.is_available():
-        missing.append({"what": "A GPU: there is none here.", "command": f"{COMMAND} --preset {preset}"})
-    missing += [
-        {"what": other.about, "command": f"{COMMAND} --preset {key}"} for key, other in PRESETS.items() if key != preset
+        items.append(NotMeasured(what="GPU: none available.", command=f"{COMMAND} --preset {preset}"))
+    return items + [
+        NotMeasured(what=config.description, command=f"{COMMAND} --preset {name}")
+        for name, config in PRESETS.items()
+        if name != preset
     ]
-    return {
-        "study": "efficiency", "preset": preset, "question": QUESTION, "answer": answer, "about": "",
-        "preset_about": size.about, "sample": size.on.startswith("sample"), "command": command,
-        "facts": [["model", name], ["sentences", f"{len(texts):,} of {size.on}"],
-                  ["rounds", str(len(speeds[0].ratios))]],
-        "rows": rows, "not_measured": missing, "lineage": lineage() | {"command": command},
-    }  # fmt: skip
 
 
-def _answer(rows: list[dict[str, Any]], speeds: list[Speed]) -> str:
-    """The fastest way in one sentence, with those that were not slower in every round."""
-    best = max(rows, key=lambda row: row["sentences_per_second"])
-    first, rounds = rows[0]["way"], len(speeds[0].ratios)
-    if best["low"] <= 1:
-        return f"Nothing is faster than {first} in every round: {rows[0]['sentences_per_second']:,.0f} a second."
-    own = next(each.ratios for each in speeds if each.name == best["way"])
-    level = [each.name for each in speeds
-             if each.name != best["way"] and any(a >= b for a, b in zip(each.ratios, own, strict=True))]  # fmt: skip
-    return (
-        f"{best['way']} reads {best['sentences_per_second']:,.0f} sentences a second, {best['ratio']:.2f} times as "
-        f"many as {first} ({best['low']:.2f} to {best['high']:.2f} over {rounds} rounds)"
-        + (f"; in some rounds {' and '.join(level)} {'was' if len(level) == 1 else 'were'} as fast." if level else ".")
-    )
-
-
-def _parts(found: dict[str, Any], speeds: list[Speed]) -> list[Part]:
-    part = Part(
-        "The table",
-        f"Medians over rounds; the ratio is to {speeds[0].name}, within each round, with its smallest and largest.",
-    )
-    most = max(row["sentences_per_second"] for row in found["rows"])
-    lines = [
-        [Cell(row["way"]), Cell(f"{row['sentences_per_second']:,.0f}", bar=row["sentences_per_second"] / most),
-         Cell(f"{row['ratio']:.2f}×"), Cell(f"{row['low']:.2f} to {row['high']:.2f}")]
-        for row in found["rows"]
-    ]  # fmt: skip
-    part.table(Table(["way", "sentences a second", "ratio", "spread"], lines))
-    published = published_scores("speed")
-    lines = [
-        [Cell(each.model), Cell(each.metric.split("_")[0].upper()), Cell(f"{each.value:,.0f}")] for each in published
+def _answer(methods: list[MethodSpeed], speeds: list[RoundSpeeds]) -> str:
+    """Return the fastest method in one sentence, with those that were as fast in some rounds."""
+    best, first, rounds = max(methods, key=lambda item: item.sentences_per_second), methods[0], len(speeds[0].ratios)
+    if best.min_ratio <= 1:
+        return f"No method is faster than {first.method} in every round: {first.sentences_per_second:,.0f} per second."
+    best_ratios = next(speed.ratios for speed in speeds if speed.method == best.method)
+    as_fast = [
+        speed.method
+        for speed in speeds
+        if speed.method != best.method and any(a >= b for a, b in zip(speed.ratios, best_ratios, strict=True))
     ]
-    theirs = Part("Published", f"{published[0].source}. {published[0].caveat}" if published else "")
-    theirs.table(Table(["model", "device", "sentences a second"], lines))
-    return [part, theirs]
+    text = (
+        f"{best.method} encodes {best.sentences_per_second:,.0f} sentences per second, {best.ratio:.2f} times as many "
+        f"as {first.method} ({best.min_ratio:.2f} to {best.max_ratio:.2f} over {rounds} rounds)"
+    )
+    if as_fast:
+        text += f"; in some rounds {' and '.join(as_fast)} {'was' if len(as_fast) == 1 else 'were'} as fast"
+    return text + "."
+
+
+def speed_table(summary: EfficiencySummary) -> Table:
+    """Return the speed and the ratio of every method."""
+    fastest = max(item.sentences_per_second for item in summary.methods)
+    rows = [
+        [
+            Cell(item.method),
+            Cell(f"{item.sentences_per_second:,.0f}", bar=item.sentences_per_second / fastest),
+            Cell(f"{item.ratio:.2f}×"),
+            Cell(f"{item.min_ratio:.2f} to {item.max_ratio:.2f}"),
+        ]
+        for item in summary.methods
+    ]
+    return Table(["method", "sentences per second", "ratio", "range"], rows)
+
+
+def report_sections(summary: EfficiencySummary) -> list[Section]:
+    """Return the sections of the report: our measurements and published ones."""
+    note = f"Medians over rounds. Ratios are relative to {summary.methods[0].method} within the same round."
+    results = Section("Results", note)
+    results.add_table(speed_table(summary))
+    scores = published_scores("speed")
+    published = Section("Published speeds", f"{scores[0].source}. {scores[0].caveat}" if scores else "")
+    rows = [
+        [Cell(score.model), Cell(score.metric.split("_")[0].upper()), Cell(f"{score.value:,.0f}")] for score in scores
+    ]
+    published.add_table(Table(["model", "device", "sentences per second"], rows))
+    return [results, published]

@@ -1,4 +1,4 @@
-"""`kosbert soup`: average models that were trained alike."""
+"""`kosbert soup`: average the weights of models."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,37 +11,38 @@ from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, 
 
 def soup(
     models: Annotated[list[str], typer.Argument(help="Model directories of one backbone.", show_default=False)],
-    directory: Annotated[Path, typer.Option("--out", help="Where the average goes.", show_default=False)],
+    directory: Annotated[Path, typer.Option("--out", help="Directory of the averaged model.", show_default=False)],
     dev: Annotated[
-        list[str] | None, typer.Option("--dev", help="Choose on this set; may be repeated.  [default: korsts-dev]")
+        list[str] | None,
+        typer.Option("--dev", help="Select models on this set; may be repeated.  [default: korsts-dev]"),
     ] = None,
-    share: Annotated[
+    weights: Annotated[
         list[float] | None,
-        typer.Option("--share", help="Of each model in turn: mix all by these and choose nothing.", show_default=False),
+        typer.Option("--weight", help="One per model: average all, with no selection.", show_default=False),
     ] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Average the weights of models where that is better on dev: kosbert soup runs/seed-*/model --out runs/soup."""
+    """Average the weights of models where that improves dev: kosbert soup runs/seed-*/model --out runs/soup."""
     from kosbert.evaluation.evaluate import read_set
-    from kosbert.training.soup import soup as cook
+    from kosbert.training.soup import soup as make_soup
 
-    sets = {name: read_set(name, folder=data_dir).pairs for name in dev or ["korsts-dev"]}
-    with err.status("tasting"):
-        made = cook(models, sets, directory, shares=share)
+    dev_sets = {name: read_set(name, folder=data_dir).pairs for name in dev or ["korsts-dev"]}
+    with err.status("evaluating averages"):
+        result = make_soup(models, dev_sets, directory, weights=weights)
     if json:
         print_json(
-            {"model": str(made.path), "ingredients": made.ingredients, "dev": made.dev, "score": made.score},
+            {"model": str(result.path), "ingredients": result.ingredients, "dev": result.dev, "score": result.score},
         )
         return
     table = Table(
         whole("model"),
         "dev Spearman ×100",
-        "in the soup",
-        title=f"{'scored' if share else 'chosen'} on {', '.join(sets)}",
+        "averaged",
+        title=f"{'evaluated' if weights else 'selected'} on {', '.join(dev_sets)}",
     )
-    for name, score in made.dev.items():
-        table.add_row(name, f"{100 * score:.2f}", "yes" if name in made.ingredients else "no")
-    table.add_row("the soup", f"{100 * made.score:.2f}", "")
+    for name, score in result.dev.items():
+        table.add_row(name, f"{100 * score:.2f}", "yes" if name in result.ingredients else "no")
+    table.add_row("soup", f"{100 * result.score:.2f}", "")
     out.print(table)
-    out.print(f"Model: {made.path}", soft_wrap=True)
+    out.print(f"Model: {result.path}", soft_wrap=True)

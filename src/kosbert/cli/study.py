@@ -1,48 +1,45 @@
-"""`kosbert study`: questions answered with evidence and a report."""
+"""`kosbert study`: run studies, show their results, publish their reports."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
 from kosbert.errors import KosbertError, UsageError
+from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
-    from kosbert.study.config import Study
-    from kosbert.study.runner import Outcome, Report
+    from kosbert.study.config import StudyConfig
+    from kosbert.study.runner import StudyOutcome
     from kosbert.study.store import Store
+    from kosbert.study.summary import EfficiencySummary, ReportSummary, StudySummary
+    from kosbert.study.tables import Table as ReportTable
 
-app = typer.Typer(help="Studies: a question, its runs, a report.", no_args_is_help=True)
+app = typer.Typer(help="Compare training variants over seeds and write a report.", no_args_is_help=True)
 
-StoreOption = Annotated[Path, typer.Option("--store", help="Where stages, runs and reports are kept, for all studies.")]
-PresetOption = Annotated[str, typer.Option(help="How large: quick (sample set), real (data at hand), paper.")]
+StoreOption = Annotated[Path, typer.Option("--store", help="Directory of all studies: stages, runs and reports.")]
+PresetOption = Annotated[str, typer.Option(help="Size: quick (sample set), real (public Korean data), paper.")]
 SeedsOption = Annotated[
-    int | None, typer.Option(min=1, help="How many seeds, instead of the preset's.", show_default=False)
+    int | None, typer.Option(min=1, help="Number of seeds, if not the preset's.", show_default=False)
 ]
 BackboneOption = Annotated[
-    str, typer.Option(help="A directory or a hub name to begin with, instead of the preset's.", show_default=False)
+    str, typer.Option(help="Directory or hub name of a backbone, if not the preset's.", show_default=False)
 ]
-JobsOption = Annotated[int, typer.Option(min=1, help="Processes that train at the same time.")]
+JobsOption = Annotated[int, typer.Option(min=1, help="Training processes that run in parallel.")]
 BudgetOption = Annotated[
     float | None,
-    typer.Option("--time-budget", min=1, help="Seconds after which no further stage is begun.", show_default=False),
+    typer.Option("--time-budget", min=1, help="Seconds after which no new stage starts.", show_default=False),
 ]
-DryOption = Annotated[bool, typer.Option("--dry-run", help="Print what would be trained, and how long it would take.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print the stages to train and the time estimate.")]
+StudyArgument = Annotated[str, typer.Argument(help="A study in the store, e.g. order-quick.", show_default=False)]
 STORE = Path("studies")
 
 
-@app.callback()
-def _studies() -> None:
-    pass
-
-
-def _command(name: str, question: str) -> None:
-    """A command for a study that comes with the package."""
+def _add_builtin_study(name: str, question: str) -> None:
+    """Add the command of a study that ships with the package."""
 
     def command(
         preset: PresetOption = "quick",
@@ -50,53 +47,53 @@ def _command(name: str, question: str) -> None:
         backbone: BackboneOption = "",
         jobs: JobsOption = 1,
         time_budget: BudgetOption = None,
-        dry_run: DryOption = False,
+        dry_run: DryRunOption = False,
         store: StoreOption = STORE,
         data_dir: DataDirOption = None,
         json: JsonOption = False,
     ) -> None:
-        from kosbert.study.config import Study
+        from kosbert.study.config import StudyConfig
 
-        _go(Study.named(name), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
+        _run(StudyConfig.builtin(name), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
 
     app.command(name, help=question)(command)
 
 
-# Named here so that the help needs no YAML; a test sees that these are the studies of the package.
+# Repeated here so that `--help` reads no YAML; a test compares them with the studies of the package.
 QUESTIONS = {
-    "order": "In which order should an encoder see NLI and STS data?",
-    "pooling": "Mean, max or CLS: how should token vectors become one?",
-    "concat": "Which concatenation should the NLI classifier see?",
-    "simcse": "How far does SimCSE get, without labels and with them?",
-    "baselines": "How far does a method get that is not trained for similarity?",
-    "compression": "How much of a model and of its vectors can be left out?",
+    "order": "In which order should a sentence encoder be trained on NLI and STS?",
+    "pooling": "Mean, max or CLS pooling?",
+    "concat": "Which concatenation of u and v is best for the NLI classifier?",
+    "simcse": "How good is SimCSE, unsupervised and supervised?",
+    "baselines": "How good are methods that are not trained for similarity?",
+    "compression": "How far can a model and its embeddings be compressed?",
 }
 for _name, _question in QUESTIONS.items():
-    _command(_name, _question)
+    _add_builtin_study(_name, _question)
 
 
 @app.command("run")
 def run_file(
-    file: Annotated[Path, typer.Argument(help="A study of your own as YAML; see docs/studies.md.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A study as YAML; see docs/studies.md.", show_default=False)],
     preset: PresetOption = "quick",
     seeds: SeedsOption = None,
     backbone: BackboneOption = "",
     jobs: JobsOption = 1,
     time_budget: BudgetOption = None,
-    dry_run: DryOption = False,
+    dry_run: DryRunOption = False,
     store: StoreOption = STORE,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """A study of your own."""
-    from kosbert.study.config import Study
+    """Run a study of your own."""
+    from kosbert.study.config import StudyConfig
 
-    _go(Study.read(file), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
+    _run(StudyConfig.load(file), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
 
 
-def _go(
-    study: "Study", preset: str, seeds: int | None, backbone: str, jobs: int, time_budget: float | None, dry_run: bool,
-    root: Path, data_dir: Path | None, json: bool,
+def _run(
+    study: "StudyConfig", preset: str, seeds: int | None, backbone: str, jobs: int, time_budget: float | None,
+    dry_run: bool, root: Path, data_dir: Path | None, json: bool,
 ) -> None:  # fmt: skip
     from kosbert.study.store import Store
 
@@ -104,243 +101,246 @@ def _go(
     if dry_run:
         _dry_run(study, preset, seeds, backbone, jobs, store, data_dir, json)
         return
-    from kosbert.study.run_study import conduct
+    from kosbert.study.run_study import run_study
 
-    with _progress() as report:
-        found, page, outcome = conduct(
+    with progress_bars() as on_progress:
+        summary, page, outcome = run_study(
             study, preset, store, seeds=seeds, backbone=backbone, jobs=jobs, time_budget=time_budget,
-            data_dir=data_dir, report=report,
+            data_dir=data_dir, on_progress=on_progress,
         )  # fmt: skip
     if json:
-        print_json({"report": str(page)} | found)
+        _print_summary_json(summary, page)
     else:
-        _print(found, page)
-    _judge(outcome, bool(found["sets"]))
+        _print_study(summary, page)
+    _report_failures(outcome, bool(summary.eval_sets))
 
 
-def _judge(outcome: "Outcome", something: bool) -> None:
-    """Say on standard error what failed; it is an error of the whole where nothing came of it."""
-    for run, reason in outcome.failed.items():
-        err.print(f"failed: {run}: {reason}", markup=False, highlight=False, soft_wrap=True)
+def _report_failures(outcome: "StudyOutcome", has_results: bool) -> None:
+    """Print the failed runs on standard error and exit with an error if there are any."""
+    for run, message in outcome.failed.items():
+        err.print(f"failed: {run}: {message}", markup=False, highlight=False, soft_wrap=True)
     if outcome.failed:
-        kept = "the others are in the report" if something else "nothing could be measured"
+        others = "the others are in the report" if has_results else "there are no results"
         raise KosbertError(
-            f"{len(outcome.failed)} runs failed and {kept}: mend what they say, then run the same command"
+            f"{len(outcome.failed)} runs failed, {others}: fix the errors above, then run the same command again"
         )
 
 
-@contextmanager
-def _progress() -> Iterator["Report"]:
-    """Two bars on standard error: the runs of the study, and the steps of the stage that is being trained."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(what: str, done: int, total: int) -> None:
-            is_stage = what.islower() and what not in ("runs", "rounds", "writing the report")
-            kind = "stage" if is_stage else "study"
-            if kind not in tasks:
-                tasks[kind] = bar.add_task(what, total=total)
-            bar.update(tasks[kind], description=what, completed=done, total=total)
-
-        yield report
-
-
 def _dry_run(
-    study: "Study", preset: str, seeds: int | None, backbone: str, jobs: int, store: "Store", data_dir: Path | None,
-    json: bool,
+    study: "StudyConfig", preset: str, seeds: int | None, backbone: str, jobs: int, store: "Store",
+    data_dir: Path | None, json: bool,
 ) -> None:  # fmt: skip
-    from kosbert.study.estimate import estimates
-    from kosbert.study.plan import plan
+    from kosbert.study.estimate import estimate_stages
+    from kosbert.study.plan import plan_study
+    from kosbert.study.store import StudyContext
 
     with err.status("reading the data and timing a few steps"):
-        planned = plan(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
-        expected = estimates(planned, store, data_dir, jobs)
-    seconds = sum(each.seconds for each in expected) / jobs
-    chains = sum(len(run.stages) for run in planned.runs)
+        plan = plan_study(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
+        estimates = estimate_stages(StudyContext(plan, store, data_dir), jobs)
+    seconds = sum(estimate.seconds for estimate in estimates) / jobs
     if json:
         print_json(
             {
                 "study": study.name,
                 "preset": preset,
-                "runs": [{"name": run.name, "stages": [stage.key for stage in run.stages]} for run in planned.runs],
+                "runs": [{"name": run.name, "stages": [stage.key for stage in run.stages]} for run in plan.runs],
                 "stages": [
                     {
-                        "hash": each.stage.key,
-                        "label": each.stage.label,
-                        "seed": each.stage.recipe.seed,
-                        "start": each.stage.start,
-                        "trained": each.trained,
-                        "steps": each.steps,
-                        "seconds": each.seconds,
-                        "known_from": each.known_from,
+                        "key": estimate.stage.key,
+                        "label": estimate.stage.label,
+                        "seed": estimate.stage.recipe.seed,
+                        "parent": estimate.stage.parent,
+                        "trained": estimate.trained,
+                        "steps": estimate.steps,
+                        "seconds": estimate.seconds,
+                        "source": estimate.source,
                     }
-                    for each in expected
+                    for estimate in estimates
                 ],
                 "seconds": seconds,
             }
         )
         return
-    table = Table("stage", "starts from", "seed", "for", "steps", "seconds", "known from", title=study.question)
-    labels = {each.stage.key: each.stage.label for each in expected}
-    for each in expected:
-        start = labels.get(each.stage.start, "backbone")
-        rows = {run.row for run in planned.runs if each.stage in run.stages}
-        time = "trained" if each.trained else f"{each.seconds:.0f}"
-        table.add_row(each.stage.label, start, str(each.stage.recipe.seed), ", ".join(sorted(rows)), f"{each.steps:,}",
-                      time, "the store" if each.trained else each.known_from)  # fmt: skip
+    table = Table(
+        "stage", "starts from", "seed", "variants", "steps", "seconds", "estimated from", title=study.question
+    )
+    labels = {estimate.stage.key: estimate.stage.label for estimate in estimates}
+    for estimate in estimates:
+        stage = estimate.stage
+        table.add_row(
+            stage.label,
+            labels.get(stage.parent, "backbone"),
+            str(stage.recipe.seed),
+            ", ".join(sorted({run.variant for run in plan.runs if stage in run.stages})),
+            f"{estimate.steps:,}",
+            "trained" if estimate.trained else f"{estimate.seconds:.0f}",
+            "the store" if estimate.trained else estimate.source,
+        )
     out.print(table)
+    trained = sum(estimate.trained for estimate in estimates)
     out.print(
-        f"{len(planned.runs)} runs, {chains} places in their chains, {len(expected)} stages to train once each, of "
-        f"which {sum(each.trained for each in expected)} are in the store. About {seconds / 60:.1f} minutes"
-        f"{f' with {jobs} processes' if jobs > 1 else ''}, and what the scores take.",
+        f"{len(plan.runs)} runs with {sum(len(run.stages) for run in plan.runs)} stages, {len(estimates)} of them "
+        f"distinct; {trained} are already trained. About {seconds / 60:.1f} minutes"
+        f"{f' with {jobs} processes' if jobs > 1 else ''}, plus evaluation.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
 
 
-def _print(found: dict[str, Any], page: Path) -> None:
-    from kosbert.study.tables import main_table
+def _print_study(summary: "StudySummary", page: Path) -> None:
+    from kosbert.study.tables import results_table
 
-    made = main_table(found)
-    table = Table(*(whole(head) for head in made.heads), title=f"{found['question']} (×100)")
-    for number, row in enumerate(made.rows):
+    _print_report(summary, results_table(summary), f"{summary.question} (×100)", page)
+    for name in summary.runs_not_started:
+        err.print(f"not started, time budget used up: {name}", markup=False, highlight=False)
+
+
+def _print_efficiency(summary: "EfficiencySummary", page: Path) -> None:
+    from kosbert.benchmark.efficiency import speed_table
+
+    _print_report(summary, speed_table(summary), summary.question, page)
+
+
+def _print_report(summary: "ReportSummary", content: "ReportTable", title: str, page: Path) -> None:
+    table = Table(*(whole(name) for name in content.header), title=title)
+    for number, row in enumerate(content.rows):
         cells = [f"{cell.text} {cell.small}".strip() for cell in row]
-        table.add_row(*cells, style="bold" if number in made.marked else None)
+        table.add_row(*cells, style="bold" if number in content.highlighted else None)
     out.print(table)
-    out.print(found["answer"], style="bold", highlight=False, markup=False)
-    for name in found["not_reached"]:
-        err.print(f"not reached in time: {name}", markup=False, highlight=False)
+    out.print(summary.answer, style="bold", highlight=False, markup=False)
+    _print_page(page)
+
+
+def _print_page(page: Path) -> None:
     out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _print_summary_json(summary: "ReportSummary", page: Path) -> None:
+    print_json({"report": str(page), **summary.model_dump(mode="json")})
 
 
 @app.command()
 def efficiency(
     preset: PresetOption = "quick",
-    model: Annotated[str, typer.Option(help="Another model than the preset's.", show_default=False)] = "",
+    model: Annotated[str, typer.Option(help="Model to measure, if not the preset's.", show_default=False)] = "",
     onnx: Annotated[
-        list[Path] | None, typer.Option(help="An exported model to time as well; may be repeated.", show_default=False)
+        list[Path] | None,
+        typer.Option(help="Directory of an exported model to measure as well; may be repeated.", show_default=False),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Instead of the preset's.", show_default=False)] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Number of rounds.", show_default=False)] = None,
     store: StoreOption = STORE,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How many sentences a second, and what makes it faster?"""
+    """How many sentences per second, and what makes it faster?"""
     from kosbert.benchmark.efficiency import efficiency as measure
     from kosbert.study.store import Store
 
-    with _progress() as report:
-        found, page = measure(
-            preset, Store(store), model=model, exported=onnx or (), rounds=rounds, data_dir=data_dir, report=report
-        )
+    with progress_bars() as on_progress:
+        summary, page = measure(
+            preset, Store(store), model=model, exported=onnx or (), rounds=rounds, data_dir=data_dir,
+            on_progress=on_progress,
+        )  # fmt: skip
     if json:
-        print_json({"report": str(page)} | found)
+        _print_summary_json(summary, page)
     else:
-        _print_speeds(found, page)
-
-
-def _print_speeds(found: dict[str, Any], page: Path) -> None:
-    table = Table("way", "sentences a second", "ratio", "spread", title=found["question"])
-    for row in found["rows"]:
-        speed, spread = f"{row['sentences_per_second']:,.0f}", f"{row['low']:.2f} to {row['high']:.2f}"
-        table.add_row(row["way"], speed, f"{row['ratio']:.2f}×", spread)
-    out.print(table)
-    out.print(found["answer"], style="bold", highlight=False, markup=False)
-    out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
+        _print_efficiency(summary, page)
 
 
 @app.command("list")
 def list_studies(store: StoreOption = STORE, json: JsonOption = False) -> None:
-    """Studies that are in the store, with their answers."""
+    """List the studies in the store with their answers."""
     from kosbert.study.store import Store, read_json, stored_runs
+    from kosbert.study.summary import load_summary
 
-    here = Store(store)
-    found: list[dict[str, Any]] = []
-    for name in here.names():
-        folder = here.study(name)
-        done, wanted = len(stored_runs(folder)), len(read_json(folder / "study.json")["runs"])
-        summary = folder / "summary.json"
-        answer = read_json(summary)["answer"] if summary.is_file() else ""
-        found.append({"name": name, "runs": done, "of": wanted, "answer": answer})
+    studies: list[dict[str, Any]] = []
+    for name in Store(store).names():
+        directory = Store(store).study(name)
+        planned = len(read_json(directory / "study.json")["runs"])
+        answer = load_summary(directory).answer if (directory / "summary.json").is_file() else ""
+        finished = len(stored_runs(directory))
+        studies.append({"name": name, "finished_runs": finished, "planned_runs": planned, "answer": answer})
     if json:
-        print_json({"store": str(store), "studies": found})
+        print_json({"store": str(store), "studies": studies})
         return
-    if not found:
-        out.print(f"There is no study in {store} yet: kosbert study order", soft_wrap=True)
+    if not studies:
+        out.print(f"There are no studies in {store} yet. Run one: kosbert study order", soft_wrap=True)
         return
     table = Table("study", "runs", whole("answer"))
-    for each in found:
-        runs = f"{each['runs']} of {each['of']}" if each["of"] else "–"
-        table.add_row(each["name"], runs, each["answer"] or "not finished")
+    for study in studies:
+        runs = f"{study['finished_runs']} of {study['planned_runs']}" if study["planned_runs"] else "–"
+        table.add_row(study["name"], runs, study["answer"] or "not finished")
     out.print(table)
 
 
 @app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="A study of the store, e.g. order-quick.", show_default=False)],
-    store: StoreOption = STORE,
-    json: JsonOption = False,
-) -> None:
-    """The table and the answer of a finished study."""
-    from kosbert.study.summary import open_summary
+def show(name: StudyArgument, store: StoreOption = STORE, json: JsonOption = False) -> None:
+    """Show the table and the answer of a finished study."""
+    from kosbert.study.summary import StudySummary, load_summary
 
-    folder = _finished(store, name)
-    found, page = open_summary(folder), folder / "report.html"
+    directory = _finished_study(store, name)
+    summary, page = load_summary(directory), directory / "report.html"
     if json:
-        print_json({"report": str(page)} | found)
-    elif "sets" in found:
-        _print(found, page)
+        _print_summary_json(summary, page)
+    elif isinstance(summary, StudySummary):
+        _print_study(summary, page)
     else:
-        _print_speeds(found, page)
+        _print_efficiency(summary, page)
 
 
-def _finished(store: Path, name: str) -> Path:
+def _finished_study(store: Path, name: str) -> Path:
     from kosbert.study.store import Store
 
-    folder = Store(store).find(name)
-    if not (folder / "summary.json").is_file():
-        raise UsageError(f"{folder.name} has not finished: run the same command again, it goes on where it was")
-    return folder
+    directory = Store(store).find(name)
+    if not (directory / "summary.json").is_file():
+        raise UsageError(f"{directory.name} has not finished: run the same command again, it resumes")
+    return directory
 
 
 @app.command()
 def publish(
-    name: Annotated[str, typer.Argument(help="A study of the store, e.g. order-real.", show_default=False)],
-    to: Annotated[Path, typer.Argument(help="A folder that is empty or holds a report.", show_default=False)],
+    name: StudyArgument,
+    to: Annotated[Path, typer.Argument(help="A directory that is empty or holds a report.", show_default=False)],
     store: StoreOption = STORE,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Write a finished report elsewhere, fit for others: without sentences of the data and paths of this machine."""
+    """Write a report for others: without sentences of the data and paths of this machine."""
     from kosbert.study.run_study import publish as write
 
-    page = write(_finished(store, name), to, data_dir)
-    out.print(f"Report: {page}", soft_wrap=True, markup=False, highlight=False)
+    _print_page(write(_finished_study(store, name), to, data_dir))
 
 
 @app.command()
 def rerun(
-    name: Annotated[str, typer.Argument(help="A study of the store, e.g. order-quick.", show_default=False)],
+    name: StudyArgument,
     run: Annotated[str, typer.Argument(help="One of its runs, e.g. 02-sts-seed-1.", show_default=False)],
     store: StoreOption = STORE,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train one run again from nothing and see whether its scores are equal to the last digit."""
-    from kosbert.study.run_study import again
+    """Train one run again from scratch and check that its scores are bit-identical."""
+    from kosbert.study.run_study import reproduce
     from kosbert.study.store import Store
 
-    folder = Store(store).find(name)
-    with _progress() as report:
-        found = again(folder, run, data_dir, report)
+    directory = Store(store).find(name)
+    with progress_bars() as on_progress:
+        result = reproduce(directory, run, data_dir, on_progress)
     if json:
-        print_json(found)
+        print_json(asdict(result))
     else:
-        table = Table("data", "Spearman before", "Spearman again", title=run)
-        for name, scores in found["before"].items():
+        table = Table("data", "Spearman before", "Spearman after", title=run)
+        for dataset, scores in result.before.items():
             if "cosine_spearman" in scores:
-                again_now = found["after"][name]["cosine_spearman"]
-                table.add_row(name, repr(scores["cosine_spearman"]), repr(again_now))
+                after = result.after[dataset]["cosine_spearman"]
+                table.add_row(dataset, repr(scores["cosine_spearman"]), repr(after))
         out.print(table)
-        out.print("Equal to the last digit." if found["equal"] else "They differ.")
-    if not found["equal"]:
-        raise KosbertError("the scores differ: compare the lineage in run.json (versions, threads) with this machine")
+        out.print("The scores are identical." if result.equal else "The scores differ.")
+    if not result.equal:
+        raise KosbertError("the scores differ: compare `provenance` in run.json (versions, threads) with this machine")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of `summary.json`."""
+    from kosbert.study.summary import summary_schema
+
+    print_json(summary_schema())

@@ -1,92 +1,87 @@
-"""`kosbert train`: from a recipe to a model directory, with progress."""
+"""`kosbert train`: train a recipe into a model directory."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
-
-if TYPE_CHECKING:
-    from kosbert.training.loop import Progress as Standing
-    from kosbert.training.recipe import Stage
+from kosbert.cli.output import DataDirOption, JsonOption, out, print_json
+from kosbert.errors import UsageError
+from kosbert.progress import progress_bars
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe, e.g. recipes/nli-sts.yaml.", show_default=False)],
+    recipe: Annotated[
+        str, typer.Argument(help="Name of a recipe (see --list), e.g. nli-sts, or a YAML file.", show_default=False)
+    ] = "",
     directory: Annotated[
-        Path | None, typer.Option("--out", help="A folder of its own; runs/NAME without it.", show_default=False)
+        Path | None, typer.Option("--out", help="Run directory; runs/NAME by default.", show_default=False)
     ] = None,
-    overlay: Annotated[
-        list[Path] | None,
-        typer.Option("--with", help="Lay another file over the recipe; may be repeated.", show_default=False),
+    overlays: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Apply an overlay, by name or file; may be repeated.", show_default=False),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Set one value: train.lr=3e-5.", show_default=False)
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run in --out stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out exactly where it stopped.")] = False,
     time_budget: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training; the schedule is fitted to them.")
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 300.0,
     trackers: Annotated[
-        list[str] | None, typer.Option("--track", help="Show the curves in tensorboard or wandb.", show_default=False)
+        list[str] | None, typer.Option("--track", help="Log curves to tensorboard or wandb.", show_default=False)
     ] = None,
+    list_recipes: Annotated[bool, typer.Option("--list", help="List the recipes and overlays, and exit.")] = False,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train a sentence encoder as a recipe says: any backbone, any order of stages."""
+    """Train a sentence encoder from a recipe: any backbone, any order of stages."""
+    if list_recipes:
+        _list(json)
+        return
+    if not recipe:
+        raise UsageError("no recipe given: name one of `kosbert train --list`, for example nli-sts")
     from kosbert.training import Recipe
     from kosbert.training import train as run
 
-    chosen = Recipe.load(recipe, overlay or (), settings or ())
-    target = directory or Path("runs") / chosen.name
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[standing]}"),
-    )
-    quiet = int(os.environ.get("RANK", "0")) > 0
-    with Progress(*columns, console=err, disable=quiet) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(stage: "Stage", standing: "Standing", total: int, point: dict[str, float]) -> None:
-            if stage.name not in tasks:
-                tasks[stage.name] = bar.add_task(stage.name, total=total, standing="")
-            best = "" if standing.best is None else f", best dev {100 * standing.best:.2f}"
-            bar.update(tasks[stage.name], completed=standing.step, standing=f"loss {point['loss']:.4f}{best}")
-
-        def reading(teacher: str, done: int, every: int) -> None:
-            key = f"{teacher} {every}"
-            if key not in tasks:
-                tasks[key] = bar.add_task(f"{Path(teacher).name} reads", total=every, standing="sentences")
-            bar.update(tasks[key], completed=done)
-
-        trained = run(
-            chosen,
-            target,
+    loaded = Recipe.load(recipe, overlays or (), settings or ())
+    is_rank_zero = int(os.environ.get("RANK", "0")) == 0
+    with progress_bars(enabled=is_rank_zero) as on_progress:
+        result = run(
+            loaded,
+            directory or Path("runs") / loaded.name,
             resume=resume,
             time_budget=time_budget,
             data_dir=data_dir,
             checkpoint_every=checkpoint_every,
-            report=report,
+            on_progress=on_progress,
             trackers=trackers or (),
-            reading=reading,
         )
-    if quiet:
+    if not is_rank_zero:
         return
     if json:
-        print_json({"model": str(trained.path), "scores": trained.scores})
+        print_json({"model": str(result.path), "scores": result.scores})
         return
-    table = Table("data", "Pearson ×100", "Spearman ×100", title=f"{chosen.name}: cosine against human scores")
-    for name, scores in trained.scores.items():
+    table = Table("data", "Pearson ×100", "Spearman ×100", title=f"{loaded.name}: cosine vs. human scores")
+    for name, scores in result.scores.items():
         cells = ("undefined" if value is None else f"{100 * value:.2f}" for value in scores.values())
         table.add_row(name, *cells)
     out.print(table)
-    out.print(f"Model: {trained.path}", soft_wrap=True)
+    out.print(f"Model: {result.path}", soft_wrap=True)
+
+
+def _list(json: bool) -> None:
+    from kosbert.recipes import shipped_recipes
+
+    recipes = shipped_recipes()
+    if json:
+        print_json([{"name": item.name, "kind": item.kind, "description": item.description} for item in recipes])
+        return
+    table = Table("name", "kind", "description")
+    for item in recipes:
+        table.add_row(item.name, item.kind, item.description)
+    out.print(table)
+    out.print("kosbert train NAME [--with OVERLAY]")

@@ -1,20 +1,20 @@
-"""Training losses, one a file, each usable as the `loss` of sentence-transformers' trainer.
+"""Training losses, one per file, named as in sentence-transformers and usable with its trainer.
 
     loss = build("multiple-negatives-ranking", model, temperature=0.05, matryoshka=[256, 128, 64], gradcache=32)
     SentenceTransformerTrainer(model=model, train_dataset=rows, loss=loss).train()
 
-| name | rows it needs | what it asks of the vectors |
+| name | rows | what it optimizes |
 |---|---|---|
-| `classification` | labeled pairs | tell entailment, neutral and contradiction apart |
-| `cosine` | scored pairs | the cosine is the score |
-| `cosent` | scored pairs | the cosines are in the order of the scores |
-| `triplet` | triplets | the positive is nearer than the negative |
-| `ranking` | pairs (or triplets) | the positive is the nearest of the batch |
-| `simcse` | sentences | a sentence is nearest to itself through another dropout mask |
-| `simcse-supervised` | triplets | `ranking` through a head that is dropped after training |
-| `distillation` | vectors | point where the teacher points |
+| `softmax` | labeled pairs | classify entailment, neutral, contradiction |
+| `cosine-similarity` | scored pairs | the cosine equals the score |
+| `cosent` | scored pairs | the cosines have the order of the scores |
+| `triplet` | triplets | the positive is closer than the negative |
+| `multiple-negatives-ranking` | pairs or triplets | the positive is the closest candidate of the batch |
+| `simcse` | sentences | a sentence is closest to itself under another dropout mask |
+| `simcse-supervised` | triplets | multiple-negatives-ranking through a head that is dropped after training |
+| `distillation` | sentences with teacher embeddings | match the teacher's directions and cosines |
 
-`matryoshka.py` and `gradcache.py` wrap any of them. `siamese.py` embeds all columns in one forward.
+`matryoshka.py` and `gradcache.py` wrap any of them. `forward.py` embeds all columns in one call.
 """
 
 import inspect
@@ -24,19 +24,18 @@ from typing import Any
 from torch import nn
 
 from kosbert.errors import UsageError, did_you_mean
-from kosbert.losses.base import Loss, Needs
+from kosbert.losses.base import Loss, RowType, load_loss_state, loss_state
 from kosbert.losses.cosent import CoSENTLoss
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
 from kosbert.losses.distillation import DistillationLoss
 from kosbert.losses.gradcache import GradCacheLoss
-from kosbert.losses.loss_state import load_loss_state, loss_state
 from kosbert.losses.matryoshka import MatryoshkaLoss
 from kosbert.losses.multiple_negatives_ranking import MultipleNegativesRankingLoss
 from kosbert.losses.simcse import SimCSELoss, SupervisedSimCSELoss
 from kosbert.losses.softmax import SoftmaxLoss
 from kosbert.losses.triplet import TripletLoss
 
-__all__ = ["LOSSES", "Loss", "Needs", "build", "load_loss_state", "loss_state"]
+__all__ = ["LOSSES", "Loss", "RowType", "build", "load_loss_state", "loss_state"]
 
 LOSSES: dict[str, type[Loss]] = {
     "softmax": SoftmaxLoss,
@@ -58,18 +57,23 @@ def build(
     gradcache: int | None = None,
     **options: Any,
 ) -> Loss:
-    """The loss of that name for the model, with its options, wrapped as asked.
+    """Build a loss by name.
 
-    `matryoshka` are the sizes to train besides the full one; `gradcache` is how many sentences the model sees at once.
+    Args:
+        name: a key of `LOSSES`.
+        model: the SentenceTransformer to train.
+        matryoshka: dimensions to train in addition to the full one.
+        gradcache: mini-batch size of the model, in sentences.
+        options: options of the loss.
     """
     if name not in LOSSES:
-        raise UsageError(f"There is no loss {name!r}; {did_you_mean(name, LOSSES)}")
-    known = list(inspect.signature(LOSSES[name].__init__).parameters)[2:]  # without self and model
+        raise UsageError(f"there is no loss {name!r}: {did_you_mean(name, LOSSES)}")
+    allowed = list(inspect.signature(LOSSES[name].__init__).parameters)[2:]  # without self and model
     for option in options:
-        if option not in known:
-            raise UsageError(f"The loss {name} has no option {option!r}; {did_you_mean(option, known)}")
+        if option not in allowed:
+            raise UsageError(f"the loss {name} has no option {option!r}: {did_you_mean(option, allowed)}")
     if name == "distillation" and "teacher_dimension" not in options:
-        raise UsageError("The loss distillation needs the option teacher_dimension; set it to the teacher's.")
+        raise UsageError("the loss distillation needs the option teacher_dimension: the dimension of the teacher")
     loss_fn = LOSSES[name](model, **options)
     if matryoshka is not None:
         loss_fn = MatryoshkaLoss(loss_fn, matryoshka)

@@ -1,8 +1,8 @@
-"""One siamese forward: the sentences of all columns go through the model in a single call.
+"""Siamese forward: embed the sentences of all columns in a single call of the model.
 
 Two towers with shared weights are one tower with a larger batch, and one large matrix product is faster than two small
-ones. Flattened columns are laid end to end, padded ones are padded to a common width when that costs little. With
-dropout off the vectors equal those of one call a column. With dropout on each sentence has its own mask either way.
+ones. Flattened columns are concatenated; padded ones are padded to a common width if that costs little. Without dropout
+the embeddings equal those of one call per column. With dropout each sentence has its own mask either way.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,20 +11,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kosbert.losses.features import Features, count, fingerprints, join, take
+from kosbert.losses.features import SENTENCE_IDS, Features, count, join, sentence_ids, take
 
 Forward = Callable[[nn.Module, Features], Tensor]
 
 
 def one_forward(model: nn.Module, features: Features) -> Tensor:
-    """The vectors of one batch, (sentences, dimension)."""
+    """Return the embeddings of one batch, (sentences, dimension)."""
     # A copy, because the modules write their token embeddings into the dictionary and would keep them alive.
-    vectors: Tensor = model(dict(features))["sentence_embedding"]
+    vectors: Tensor = model({key: value for key, value in features.items() if key != SENTENCE_IDS})[
+        "sentence_embedding"
+    ]
     return vectors
 
 
 def embed(model: nn.Module, columns: Sequence[Features], forward: Forward = one_forward) -> list[Tensor]:
-    """The vectors of each column, (sentences, dimension) each, from as few calls of the model as the layout allows."""
+    """Return the embeddings of each column, (sentences, dimension), with as few calls as the layout allows."""
     joined = join(columns, padding_id(model))
     if joined is None:
         return [_embed_distinct(model, column, forward) for column in columns]
@@ -32,26 +34,26 @@ def embed(model: nn.Module, columns: Sequence[Features], forward: Forward = one_
 
 
 def _embed_distinct(model: nn.Module, features: Features, forward: Forward) -> Tensor:
-    """Encode a sentence that occurs several times once, if nothing random would have told its vectors apart."""
+    """Embed repeated sentences only once, unless dropout would make their embeddings different."""
     if "input_ids" not in features or "offsets" in features or has_dropout(model):
         return forward(model, features)
-    first: dict[int, int] = {}  # fingerprint → number among the distinct sentences
-    places: list[int] = []  # where each distinct sentence stands in the batch
-    numbers: list[int] = []  # for each sentence of the batch, its number among the distinct ones
-    for place, fingerprint in enumerate(fingerprints(features).tolist()):
-        if fingerprint not in first:
-            first[fingerprint] = len(first)
-            places.append(place)
-        numbers.append(first[fingerprint])
-    if len(places) == len(numbers):
+    index_of_id: dict[int, int] = {}  # sentence id → index among the distinct sentences
+    first_positions: list[int] = []  # position in the batch of each distinct sentence
+    indices: list[int] = []  # for each sentence of the batch, its index among the distinct ones
+    for position, sentence_id in enumerate(sentence_ids(features).tolist()):
+        if sentence_id not in index_of_id:
+            index_of_id[sentence_id] = len(index_of_id)
+            first_positions.append(position)
+        indices.append(index_of_id[sentence_id])
+    if len(first_positions) == len(indices):
         return forward(model, features)
-    return forward(model, take(features, places))[numbers]
+    return forward(model, take(features, first_positions))[indices]
 
 
-def has_dropout(model: nn.Module, *, in_this_mode: bool = True) -> bool:
-    """Whether the model drops anything at random: now, or (`in_this_mode=False`) whenever it is in training mode."""
+def has_dropout(model: nn.Module, *, current_mode: bool = True) -> bool:
+    """Return whether the model applies dropout: now, or (`current_mode=False`) whenever it is in training mode."""
     for module in model.modules():
-        if in_this_mode and not module.training:
+        if current_mode and not module.training:
             continue
         if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
             return True
@@ -62,13 +64,13 @@ def has_dropout(model: nn.Module, *, in_this_mode: bool = True) -> bool:
     return False
 
 
-def unwrapped(model: nn.Module) -> Any:
-    """The SentenceTransformer inside the wrappers of torch.compile and of distributed training."""
+def unwrap(model: nn.Module) -> Any:
+    """Return the SentenceTransformer inside the wrappers of torch.compile and DDP."""
     inner = getattr(model, "_orig_mod", model)
     return getattr(inner, "module", inner)
 
 
 def padding_id(model: nn.Module) -> int:
-    """The id that the model's tokenizer pads with; 0 for a model without one."""
-    found = getattr(getattr(unwrapped(model), "tokenizer", None), "pad_token_id", None)
-    return found if isinstance(found, int) else 0
+    """Return the padding id of the model's tokenizer; 0 for a model without one."""
+    token_id = getattr(getattr(unwrap(model), "tokenizer", None), "pad_token_id", None)
+    return token_id if isinstance(token_id, int) else 0

@@ -1,10 +1,10 @@
-"""GradCache: the batch of the loss as large as wanted, the batch of the model as small as memory allows.
+"""GradCache: a large batch for the loss, small mini-batches for the model.
 
-The vectors of the whole batch are made in mini-batches without a graph, the loss scores them all, and in the
-backward pass each mini-batch is embedded again, now with a graph, from the same random numbers, to receive its part of
-the gradient. sentence-transformers has this in its cached losses. Written as one autograd function it is shorter, works
-for every loss and with `MatryoshkaLoss`, and the loss's own layers get their gradients in the ordinary backward
-pass: sentence-transformers runs that pass ahead of time, where the scaling of gradient accumulation and of mixed
+The embeddings of the whole batch are computed in mini-batches without a graph, and the loss is computed on all of them.
+In the backward pass each mini-batch is embedded again, with a graph and the same random numbers, and receives its part
+of the gradient. sentence-transformers has cached variants of some losses. Written as one autograd function it is
+shorter and works with every loss and with `MatryoshkaLoss`. The layers of the loss get their gradients in the ordinary
+backward pass; sentence-transformers runs that pass early, where the scaling of gradient accumulation and mixed
 precision does not reach them.
 """
 
@@ -24,82 +24,84 @@ from kosbert.losses.forward import embed, one_forward
 
 
 class GradCacheLoss(Loss):
-    """Any loss with a batch that need not fit into memory; results are unchanged, at one more forward a sentence.
+    """GradCache (Gao et al. 2021, §3): any loss with a batch larger than memory; same results, one more forward.
 
-    Arguments:
-        loss: the loss; those with in-batch negatives gain from large batches.
-        mini_batch: how many sentences (of all columns together) the model sees at once.
+    Args:
+        loss_fn: any loss; those with in-batch negatives benefit from large batches.
+        mini_batch: sentences (of all columns together) that the model sees at once.
 
-    Reference: Gao et al. 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, §3.
+    References: Gao et al. 2021, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, §3.
 
-    Inputs: those of the loss, padded or flattened.
+    Inputs: those of the inner loss, padded or flattened.
 
-    Prefer another: none, if the batch fits into memory; gradient accumulation, if the rows do not meet in the loss.
+    Relations: not needed if the batch fits into memory; gradient accumulation if rows do not interact in the loss.
 
     Example:
-        >>> loss = GradCache(Ranking(model), mini_batch=32)
+        >>> loss = GradCacheLoss(MultipleNegativesRankingLoss(model), mini_batch=32)
         >>> loss([anchors, positives]).backward()
     """
 
     def __init__(self, loss_fn: Loss, mini_batch: int) -> None:
         super().__init__(loss_fn.model)
         if mini_batch < 1:
-            raise UsageError(f"The mini-batch must hold at least 1 sentence but is {mini_batch}; 32 is a good start.")
+            raise UsageError(f"the mini-batch must hold at least 1 sentence but is {mini_batch}: 32 is a good start")
         self.loss, self.mini_batch = loss_fn, mini_batch
-        self.needs, self.texts, self.more_negatives = loss_fn.needs, loss_fn.texts, loss_fn.more_negatives
+        self.row_type, self.text_columns = loss_fn.row_type, loss_fn.text_columns
+        self.accepts_hard_negatives = loss_fn.accepts_hard_negatives
         self.citation = f"{loss_fn.citation}; Gao et al. 2021, GradCache, https://arxiv.org/abs/2101.06983"
 
-    def columns(self, features: list[Features]) -> list[Features]:
-        """Those of the loss."""
-        return self.loss.columns(features)
+    def prepare_columns(self, features: list[Features]) -> list[Features]:
+        """Prepare the columns as the inner loss does."""
+        return self.loss.prepare_columns(features)
 
-    def vectors(self, columns: list[Features]) -> list[Tensor]:
-        """One (sentences, dimension) tensor a column, made in mini-batches."""
-        return embed(self.model, columns, partial(_embed_in_pieces, mini_batch=self.mini_batch))
+    def embed(self, columns: list[Features]) -> list[Tensor]:
+        """Return the embeddings of each column, (sentences, dimension), computed in mini-batches."""
+        return embed(self.model, columns, partial(_embed_in_mini_batches, mini_batch=self.mini_batch))
 
     def compute_loss(self, embeddings: list[Tensor], labels: Tensor | None, columns: list[Features]) -> Tensor:
-        """That of the loss."""
+        """Return the inner loss."""
         return self.loss.compute_loss(embeddings, labels, columns)
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The options, for the model card."""
+        """Return the options, for the model card."""
         inner = {"loss": type(self.loss).__name__, **self.loss.get_config_dict()}
         return {**inner, "mini_batch": self.mini_batch}
 
 
-def _embed_in_pieces(model: nn.Module, features: Features, mini_batch: int) -> Tensor:
-    everyone = range(count(features))
-    pieces = [take(features, everyone[begin : begin + mini_batch]) for begin in everyone[::mini_batch]]
-    # The vectors depend on the parameters in a way that autograd does not see; this input makes it call us back.
+def _embed_in_mini_batches(model: nn.Module, features: Features, mini_batch: int) -> Tensor:
+    numbers = range(count(features))
+    batches = [take(features, numbers[start : start + mini_batch]) for start in numbers[::mini_batch]]
+    # Autograd does not see that the embeddings depend on the parameters; this input makes it call `backward`.
     trigger = torch.zeros((), requires_grad=torch.is_grad_enabled())
-    vectors: Tensor = _Replay.apply(trigger, model, pieces)  # type: ignore[no-untyped-call]
+    vectors: Tensor = _Replay.apply(trigger, model, batches)  # type: ignore[no-untyped-call]
     return vectors
 
 
 class _Replay(torch.autograd.Function):
-    """Embed without a graph; in the backward pass embed again with one, piece by piece."""
+    """Embed without a graph; in the backward pass embed again with one, mini-batch by mini-batch."""
 
     @staticmethod
-    def forward(ctx: Any, trigger: Tensor, model: nn.Module, pieces: list[Features]) -> Tensor:
-        ctx.model, ctx.pieces, ctx.random_states = model, pieces, []
-        device = pieces[0]["input_ids"].device.type
+    def forward(ctx: Any, trigger: Tensor, model: nn.Module, batches: list[Features]) -> Tensor:
+        ctx.model, ctx.batches, ctx.random_states = model, batches, []
+        device = batches[0]["input_ids"].device.type
         ctx.autocast = partial(
             torch.autocast, device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
         )
         vectors = []
-        for piece in pieces:  # autograd has switched gradients off in here
-            ctx.random_states.append(RandContext(*piece.values()))
-            vectors.append(one_forward(model, piece))
+        for batch in batches:  # autograd has disabled gradients here
+            ctx.random_states.append(RandContext(*batch.values()))
+            vectors.append(one_forward(model, batch))
         return torch.cat(vectors)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:
-        parts = torch.split(gradients[0], [count(piece) for piece in ctx.pieces])
-        for number, (piece, state, part) in enumerate(zip(ctx.pieces, ctx.random_states, parts, strict=True), start=1):
-            # Distributed training exchanges gradients once a step: with the last piece.
-            alone = isinstance(ctx.model, DistributedDataParallel) and number < len(parts)
-            with ctx.model.no_sync() if alone else nullcontext(), state, torch.enable_grad(), ctx.autocast():
-                vectors = one_forward(ctx.model, piece)
+        parts = torch.split(gradients[0], [count(batch) for batch in ctx.batches])
+        steps = zip(ctx.batches, ctx.random_states, parts, strict=True)
+        for number, (batch, random_state, gradient) in enumerate(steps, start=1):
+            # DDP exchanges gradients once per step: with the last mini-batch.
+            skip_sync = isinstance(ctx.model, DistributedDataParallel) and number < len(parts)
+            with ctx.model.no_sync() if skip_sync else nullcontext(), random_state, torch.enable_grad(), ctx.autocast():
+                vectors = one_forward(ctx.model, batch)
                 if vectors.requires_grad:
-                    torch.autograd.backward(vectors, part)
+                    torch.autograd.backward(vectors, gradient)
         return None, None, None

@@ -6,6 +6,8 @@ training set in one array, for batches that are read thousands of times per epoc
 """
 
 from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,11 @@ def features_from_ids(model: SentenceTransformer, batch: Sequence[Sequence[int]]
     return _features(model, ids, lengths, names)
 
 
+def hash_tokens(ids: NDArray[np.int32]) -> int:
+    """Return a 64-bit hash of a sentence's token ids, the same in every process."""
+    return int.from_bytes(blake2b(ids.tobytes(), digest_size=8).digest(), "little", signed=True)
+
+
 class TokenizedCorpus:
     """The token ids of many sentences; `batch` returns the features of some of them.
 
@@ -48,6 +55,9 @@ class TokenizedCorpus:
         self.lengths: NDArray[np.int64] = np.concatenate([lengths for lengths, _ in blocks])
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._ids = np.concatenate([ids for _, ids in blocks])
+        # One id per sentence, equal for equal tokens: losses use them to detect duplicates.
+        hashes = (hash_tokens(self._ids[start:stop]) for start, stop in pairwise(self._starts.tolist()))
+        self.sentence_ids: NDArray[np.int64] = np.fromiter(hashes, np.int64, len(self.lengths))
         self._names = feature_names(model, self._prompt)
 
     def _tokenize(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

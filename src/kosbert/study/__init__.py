@@ -1,1 +1,1 @@
-"""Studies: a question, the runs that answer it, and a report worth looking at."""
+"""Studies: compare training variants over seeds, test the differences for significance, and write a report."""

@@ -1,4 +1,4 @@
-"""Where a difference comes from: slices of the test set, single pairs to look at, and a map of the vectors."""
+"""Details behind a difference: scores by slice of the test set, example pairs, and a 2-D map of the embeddings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 from scipy.stats import rankdata
 
 from kosbert import data
@@ -13,151 +14,174 @@ from kosbert.data.records import LabeledSentence, ScoredPair
 from kosbert.evaluation.evaluate import read_set
 from kosbert.evaluation.slices import slice_scores
 from kosbert.model.encoder import SupportsEncode
-from kosbert.study.plan import Plan, Run
-from kosbert.study.scoring import as_it_is, encoder_of
-from kosbert.study.store import Store, StoredRun, read_json, stored_run, write_json
+from kosbert.study.plan import PlannedRun, StudyPlan
+from kosbert.study.scoring import run_encoder, untrained_encoder
+from kosbert.study.store import StoredRun, StudyContext, read_json, write_json
+from kosbert.study.summary import Example, SliceScores
 
 Floats = NDArray[np.float64]
-_SENTENCES, _PAIRS = 420, 90  # on the map: enough to see groups, few enough to see points
-_EACH_WAY = 5  # pairs to look at on which a row wins, and on which it loses
+_MAP_SENTENCES, _MAP_PAIRS = 420, 90  # enough to see groups, few enough to see points
+_EXAMPLES = 5  # pairs that the best variant gets right, and as many that it gets wrong
 
 
-def sliced(runs: Sequence[StoredRun], name: str, data_dir: Path | None) -> list[dict[str, Any]]:
-    """Spearman by source, length and overlap: for each slice the mean over seeds of every row."""
+def slice_scores(runs: Sequence[StoredRun], name: str, data_dir: Path | None) -> list[SliceScores]:
+    """Return Spearman by source, length and overlap: for each slice the mean over seeds of every variant."""
     pairs = read_set(name, folder=data_dir).pairs
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    per_seed: dict[tuple[str, str, int], dict[str, list[float | None]]] = {}
     for run in runs:
-        for each in slice_scores(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
-            empty: dict[str, Any] = {"kind": each.kind, "name": each.name, "pairs": each.pairs, "rows": {}}
-            entry = found.setdefault((each.kind, each.name), empty)
-            entry["rows"].setdefault(run.row, []).append(each.spearman.value if each.spearman else None)
-    for entry in found.values():
-        rows: dict[str, list[float | None]] = entry["rows"]
-        entry["rows"] = {
-            row: None if None in values else float(np.mean([each for each in values if each is not None]))
-            for row, values in rows.items()
-        }
-    return list(found.values())
+        for part in slice_scores(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
+            variants = per_seed.setdefault((part.kind, part.name, part.pairs), {})
+            variants.setdefault(run.variant, []).append(part.spearman.value if part.spearman else None)
+    return [
+        SliceScores(kind=kind, name=label, pairs=size, spearman={key: _mean(values) for key, values in scores.items()})
+        for (kind, label, size), scores in per_seed.items()
+    ]
 
 
-def on_the_gold_scale(predictions: Floats, gold: Floats) -> Floats:
-    """What a model says, in the units of the human scores: the pair that it ranks k-th gets the k-th human score.
+def _mean(values: Sequence[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if len(defined) == len(values) else None
 
-    Spearman sees ranks alone, and this shows the very ranks in units that can be read.
+
+def to_gold_scale(predictions: Floats, gold: Floats) -> Floats:
+    """Express ranks on the scale of the human scores: the pair ranked k-th gets the k-th human score.
+
+    Spearman depends on ranks only; this shows the same ranks in readable units.
     """
-    order = np.sort(np.asarray(gold, np.float64))
-    places = rankdata(predictions) - 1
-    return np.asarray(np.interp(places, np.arange(len(order)), order), np.float64)
+    sorted_gold = np.sort(np.asarray(gold, np.float64))
+    ranks = rankdata(predictions) - 1
+    return np.asarray(np.interp(ranks, np.arange(len(sorted_gold)), sorted_gold), np.float64)
 
 
-def examples(
-    runs: Sequence[StoredRun], best: str, other: str, name: str, data_dir: Path | None, *, with_texts: bool = True
-) -> list[dict[str, Any]]:
-    """The pairs on which the best row is nearer to people than another row, and those on which it is farther off."""
+def example_pairs(
+    runs: Sequence[StoredRun], best: str, runner_up: str, name: str, data_dir: Path | None, *, with_texts: bool = True
+) -> list[Example]:
+    """Return the pairs where the best variant is much closer to the human score than the runner-up, and vice versa."""
     pairs = read_set(name, folder=data_dir).pairs
     gold = runs[0].gold(name)
-    said = {
-        row: np.mean([on_the_gold_scale(run.predictions(name), gold) for run in runs if run.row == row], axis=0)
-        for row in (best, other)
+    scaled = {
+        variant: np.mean([to_gold_scale(run.predictions(name), gold) for run in runs if run.variant == variant], axis=0)
+        for variant in (best, runner_up)
     }
-    gain = np.abs(said[other] - gold) - np.abs(said[best] - gold)
+    gain = np.abs(scaled[runner_up] - gold) - np.abs(scaled[best] - gold)
     order = np.argsort(gain, kind="stable")
-    chosen = [("wins", number) for number in order[::-1][:_EACH_WAY]] + [
-        ("loses", number) for number in order[:_EACH_WAY]
-    ]
     return [
-        {
-            "kind": kind,
-            "pair": int(number) + 1,
-            **({"sentence1": pairs[number].sentence1, "sentence2": pairs[number].sentence2} if with_texts else {}),
-            "source": pairs[number].source,
-            "gold": float(gold[number]),
-            "best": float(said[best][number]),
-            "other": float(said[other][number]),
-        }
-        for kind, number in chosen
-        if (gain[number] > 0) == (kind == "wins")
+        Example(
+            closer="best" if gain[index] > 0 else "runner_up",
+            pair=int(index) + 1,
+            sentence1=pairs[index].sentence1 if with_texts else None,
+            sentence2=pairs[index].sentence2 if with_texts else None,
+            source=pairs[index].source,
+            gold=float(gold[index]),
+            best=float(scaled[best][index]),
+            runner_up=float(scaled[runner_up][index]),
+        )
+        for expect_gain, indices in ((True, order[::-1][:_EXAMPLES]), (False, order[:_EXAMPLES]))
+        for index in indices
+        if (gain[index] > 0) == expect_gain
     ]
 
 
-def sentence_map(plan: Plan, best: str, store: Store, data_dir: Path | None) -> dict[str, Any] | None:
-    """Two-dimensional places of a sample of sentences, before training and after the best row's; None without models.
+class MapPanel(BaseModel):
+    """One panel of the map: 2-D positions of the sentences in one model."""
 
-    Colored by topic where a set with topics is at hand. Else the sentences of test pairs: a line joins a pair, in one
-    color where people find it alike and in another where they do not.
+    title: str
+    points: list[tuple[float, float]]
+
+
+class EmbeddingMap(BaseModel):
+    """The t-SNE map of a sample of sentences, before and after training."""
+
+    run_key: str
+    panels: list[MapPanel]
+    groups: list[int]
+    links: list[tuple[int, int, int]]  # (sentence, sentence, group)
+    group_names: list[str]
+    colored_by: str
+    sentences: int
+
+
+def embedding_map(context: StudyContext, variant: str) -> EmbeddingMap | None:
+    """Return the map of a variant, cached in the store; None if none of its runs has an encoder.
+
+    Colored by topic if a set with topics is available locally. Otherwise it shows test pairs: a line links the two
+    sentences, colored by whether people rated them similar.
     """
-    done = (run for run in plan.runs if stored_run(store.run(plan.name, run.name), run.identity))
-    run = next((run for run in done if run.row == best), None)
+    run = next((run for run in context.plan.runs if run.variant == variant and context.finished_run(run)), None)
     if run is None or run.cross_encoder:
         return None
-    cache = store.study(plan.name) / "map.json"
-    if cache.is_file() and read_json(cache)["identity"] == run.identity:
-        return dict(read_json(cache))
-    sample = _topics(plan, data_dir) or _pairs(plan.settings.test[0], data_dir)
-    panels = []
-    for title, encoder in _before_and_after(run, store, data_dir):
-        panels.append({"title": title, "points": flat(encoder.encode(sample["sentences"])).round(3).tolist()})
-    found = {"identity": run.identity, "panels": panels, **{key: sample[key] for key in ("groups", "lines", "names")}}
-    found |= {"colored_by": sample["colored_by"], "sentences": len(sample["sentences"])}
-    write_json(cache, found)
-    return found
+    cache = context.directory / "map.json"
+    if cache.is_file() and read_json(cache)["run_key"] == run.key:
+        return EmbeddingMap.model_validate(read_json(cache))
+    sample = _topic_sample(context.plan, context.data_dir)
+    sample = sample or _pair_sample(context.plan.preset.test[0], context.data_dir)
+    sentences = sample.pop("sentences")
+    panels = [
+        MapPanel(title=title, points=project(encoder.encode(sentences)).round(3).tolist())
+        for title, encoder in _before_and_after(run, context)
+    ]
+    result = EmbeddingMap(run_key=run.key, panels=panels, sentences=len(sentences), **sample)
+    write_json(cache, result.model_dump(mode="json"))
+    return result
 
 
-def _before_and_after(run: Run, store: Store, data_dir: Path | None) -> list[tuple[str, SupportsEncode]]:
-    made = encoder_of(run, store, data_dir)
+def _before_and_after(run: PlannedRun, context: StudyContext) -> list[tuple[str, SupportsEncode]]:
+    encoder = run_encoder(run, context.store, context.data_dir)
     if not run.stages:
-        return [(run.row, made)]
-    return [("the backbone, untouched", as_it_is(run.recipe, data_dir)), (f"after {run.row}, seed {run.seed}", made)]
+        return [(run.variant, encoder)]
+    before = untrained_encoder(run.base_recipe, context.data_dir)
+    return [("backbone, no fine-tuning", before), (f"after {run.variant}, seed {run.seed}", encoder)]
 
 
-def flat(vectors: Any) -> Floats:
-    """Two dimensions for the eye: t-SNE of the cosines, from a fixed start (van der Maaten and Hinton 2008)."""
+def project(vectors: Any) -> Floats:
+    """Project to two dimensions with t-SNE on normalized vectors, deterministically (van der Maaten & Hinton 2008)."""
     from sklearn.manifold import TSNE
 
     vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, np.float32)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
     perplexity = min(30.0, (len(unit) - 1) / 3)
-    placed = TSNE(2, perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(unit)
-    return np.asarray(placed, np.float64)
+    positions = TSNE(2, perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(unit)
+    return np.asarray(positions, np.float64)
 
 
-def _topics(plan: Plan, data_dir: Path | None) -> dict[str, Any] | None:
-    for name in plan.settings.topics:
+def _topic_sample(plan: StudyPlan, data_dir: Path | None) -> dict[str, Any] | None:
+    """Sample the first topic set that is available locally, equally from every topic."""
+    for name in plan.preset.topics:
         dataset, split = data.resolve(name)
         if not data.available(dataset, split, data_dir):
             continue
         rows = [row for row in data.load(name, folder=data_dir) if isinstance(row, LabeledSentence)]
-        names = sorted({row.label for row in rows})
-        draw = np.random.default_rng(0)
-        chosen = []
-        for label in names:
-            own = [row for row in rows if row.label == label]
-            share = min(len(own), _SENTENCES // len(names))
-            chosen += [own[number] for number in draw.permutation(len(own))[:share]]
+        labels = sorted({row.label for row in rows})
+        rng = np.random.default_rng(0)
+        sample = []
+        for label in labels:
+            candidates = [row for row in rows if row.label == label]
+            count = min(len(candidates), _MAP_SENTENCES // len(labels))
+            sample += [candidates[index] for index in rng.permutation(len(candidates))[:count]]
         return {
-            "sentences": [row.text for row in chosen],
-            "groups": [names.index(row.label) for row in chosen],
-            "lines": [],
-            "names": names,
+            "sentences": [row.text for row in sample],
+            "groups": [labels.index(row.label) for row in sample],
+            "links": [],
+            "group_names": labels,
             "colored_by": f"topic of {name}",
         }
     return None
 
 
-def _pairs(name: str, data_dir: Path | None) -> dict[str, Any]:
-    """Pairs that people find alike, and pairs that they do not."""
-    every = read_set(name, folder=data_dir).pairs
-    low, high = np.quantile([pair.score for pair in every], [0.25, 0.75])
-    draw = np.random.default_rng(0)
-    chosen: list[tuple[ScoredPair, int]] = []
+def _pair_sample(name: str, data_dir: Path | None) -> dict[str, Any]:
+    """Sample similar and dissimilar test pairs: the upper and the lower quarter of the human scores."""
+    pairs = read_set(name, folder=data_dir).pairs
+    low, high = np.quantile([pair.score for pair in pairs], [0.25, 0.75])
+    rng = np.random.default_rng(0)
+    sample: list[tuple[ScoredPair, int]] = []
     for group in (0, 1):
-        own = [pair for pair in every if (pair.score >= high, pair.score <= low)[group]]
-        chosen += [(own[number], group) for number in draw.permutation(len(own))[: _PAIRS // 2]]
+        candidates = [pair for pair in pairs if (pair.score >= high, pair.score <= low)[group]]
+        sample += [(candidates[index], group) for index in rng.permutation(len(candidates))[: _MAP_PAIRS // 2]]
     return {
-        "sentences": [text for pair, _ in chosen for text in (pair.sentence1, pair.sentence2)],
-        "groups": [group for _, group in chosen for _ in range(2)],
-        "lines": [(2 * number, 2 * number + 1, group) for number, (_, group) in enumerate(chosen)],
-        "names": [f"alike (score {high:.1f} and above)", f"not alike (score {low:.1f} and below)"],
-        "colored_by": f"human score of {name}; a line joins the two sentences of a pair",
+        "sentences": [text for pair, _ in sample for text in (pair.sentence1, pair.sentence2)],
+        "groups": [group for _, group in sample for _ in range(2)],
+        "links": [(2 * number, 2 * number + 1, group) for number, (_, group) in enumerate(sample)],
+        "group_names": [f"similar (score {high:.1f} or higher)", f"dissimilar (score {low:.1f} or lower)"],
+        "colored_by": f"human score of {name}; a line links the two sentences of a pair",
     }

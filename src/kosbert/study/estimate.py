@@ -1,82 +1,59 @@
-"""How long a plan will take, before it is begun: from stages that were trained before, or from a few timed steps."""
+"""Estimate the training time of a plan before it starts: from finished stages, or from a few timed steps."""
 
 import tempfile
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kosbert.study.plan import Plan, PlannedStage
-from kosbert.study.runner import as_trained, is_trained, shared_processors
-from kosbert.study.store import Store, read_json, stored_run
-
-_STEPS = 6  # of which the first warms up and is not counted
+from kosbert.study.plan import PlannedStage, StudyPlan
+from kosbert.study.runner import is_trained, resolved_recipe, thread_share
+from kosbert.study.store import Store, StudyContext, read_json
 
 
 @dataclass(frozen=True)
-class Expected:
-    """A stage that would be trained: its steps, its seconds, and how they are known."""
+class StageEstimate:
+    """Expected steps and seconds of a stage, and where the numbers come from; 0 seconds if nothing is left to train."""
 
     stage: PlannedStage
-    users: list[str]
     trained: bool
     steps: int
     seconds: float
-    known_from: str
+    source: str
 
 
-class _EnoughError(Exception):
-    pass
+def estimate_stages(context: StudyContext, jobs: int = 1) -> list[StageEstimate]:
+    """Estimate every distinct stage of a plan. Loading and dev scores are counted; the report (half a minute) is not.
 
-
-def estimates(plan: Plan, store: Store, data_dir: Path | None = None, jobs: int = 1) -> list[Expected]:
-    """Every distinct stage of a plan. Dev scores and loading are counted; the report's half a minute is not.
-
-    With several jobs, steps are timed with a job's share of the processors, while the other shares are idle.
+    With several jobs, steps are timed with the threads of one job while the other CPUs are idle.
     """
-    measured: dict[str, tuple[int, float, str]] = {}
-    for file in sorted(store.root.glob("stages/*/stage.json")):
-        record = read_json(file)
+    plan, store = context.plan, context.store
+    costs: dict[str, tuple[int, float, str]] = {}
+    for path in sorted(store.root.glob("stages/*/stage.json")):
+        record = read_json(path)
         if record["cost"]["seconds"]:
-            measured[record["kind"]] = (record["cost"]["steps"], record["cost"]["seconds"], "a finished stage")
-    open_runs = [run for run in plan.runs if not stored_run(store.run(plan.name, run.name), run.identity)]
-    found = []
+            costs[record["cost_key"]] = (record["cost"]["steps"], record["cost"]["seconds"], "a finished stage")
+    open_runs = [run for run in plan.runs if not context.finished_run(run)]
+    estimates = []
     for stage in plan.stages():
-        users = [run.name for run in open_runs if stage in run.stages]
         trained = is_trained(stage, store)
-        if stage.kind not in measured:
-            with shared_processors(jobs):
-                measured[stage.kind] = _timed(stage, plan, data_dir)
-        steps, seconds, known_from = measured[stage.kind]
-        found.append(Expected(stage, users, trained, steps, 0.0 if trained or not users else seconds, known_from))
-    return found
+        if stage.cost_key not in costs:
+            with thread_share(jobs):
+                costs[stage.cost_key] = _time(stage, plan, context.data_dir)
+        steps, seconds, source = costs[stage.cost_key]
+        needed = not trained and any(stage in run.stages for run in open_runs)
+        estimates.append(StageEstimate(stage, trained, steps, seconds if needed else 0.0, source))
+    return estimates
 
 
-def _timed(stage: PlannedStage, plan: Plan, data_dir: Path | None) -> tuple[int, float, str]:
-    """Begin the stage in a folder that is thrown away; every stage is timed on the backbone, which has its shape."""
-    from kosbert.training import train
-
-    moments: list[float] = []
-    totals: list[int] = []
-
-    def stop(_: object, progress: object, total: int, point: dict[str, float]) -> None:
-        moments.append(time.monotonic())
-        totals.append(total)
-        if len(moments) == _STEPS:
-            raise _EnoughError
+def _time(stage: PlannedStage, plan: StudyPlan, data_dir: Path | None) -> tuple[int, float, str]:
+    """Time a few steps of a stage, starting from the backbone: its shape is the same as after earlier stages."""
+    from kosbert.training.trainer import time_steps
 
     first = next(run.stages[0] for run in plan.runs if stage in run.stages)
-    same = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
-    with tempfile.TemporaryDirectory() as folder:
-        recipe = as_trained(replace(stage, start="", recipe=same), Store(Path(folder)))
-        started = time.monotonic()
-        with suppress(_EnoughError):
-            train(recipe, Path(folder) / "timed", data_dir=data_dir, report=stop)
-    steps = max(1, len(moments) - 1)
-    a_step = (moments[-1] - moments[0]) / steps if len(moments) > 1 else 0.0
-    settings = recipe.settings(recipe.stages[0])
-    epochs = recipe.stages[0].epochs or 1.0
-    # What comes before the first step is loading and one dev score; each further dev score costs at most as much.
-    before = moments[0] - started - a_step
-    seconds = before + totals[0] * a_step + 0.5 * before * max(0, round(settings.evals_per_epoch * epochs))
-    return totals[0], seconds, f"{steps} timed steps"
+    from_backbone = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
+    with tempfile.TemporaryDirectory() as directory:  # for a copy of the backbone with another dropout
+        recipe = resolved_recipe(replace(stage, parent="", recipe=from_backbone), Store(Path(directory)))
+        timing = time_steps(recipe, data_dir=data_dir, steps=6)
+    evaluations = round(recipe.training_arguments(recipe.stages[0]).evals_per_epoch * (recipe.stages[0].epochs or 1.0))
+    # The setup is loading and one dev score; each further dev score is estimated at half of it.
+    seconds = timing.setup_seconds * (1 + 0.5 * evaluations) + timing.total_steps * timing.seconds_per_step
+    return timing.total_steps, seconds, "timed steps"

@@ -1,8 +1,8 @@
-"""From a study to its runs: chains of stages, each stage with a hash of everything that decides what it makes.
+"""Expand a study into runs: chains of training stages, each identified by a hash of everything that determines it.
 
-Two runs that begin alike share their stages: for a seed, NLI, STS, NLI→STS and STS→NLI are four trainings and not six.
-The hash holds what a stage starts from (the backbone's weights or the stage before), the rows it sees, loss,
-options, settings, pooling, length, seed, and the dev rows that choose its checkpoint; so studies share stages as well.
+Runs with a common prefix share stages: per seed, NLI, STS, NLI→STS and STS→NLI need four trainings, not six. The hash
+covers the start (weights of the backbone, or the parent stage), the training rows, loss and options, settings, pooling,
+length, seed, and the dev rows that select the checkpoint. Different studies therefore share stages too.
 """
 
 import hashlib
@@ -15,215 +15,226 @@ from pathlib import Path
 from typing import Any
 
 from kosbert.errors import KosbertError, UsageError
+from kosbert.files import sha256_file
 from kosbert.model.directory import BUILTIN_MODELS, builtin_directory, directory_checksum, find_model
-from kosbert.study.config import Preset, Probe, Row, Study, laid_over
+from kosbert.study.config import Preset, Probe, StudyConfig, Variant, merge
 from kosbert.training.columns import read_rows
 from kosbert.training.distillation import teacher_checksums
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
-Fingerprint = dict[str, Any]
+Checksum = dict[str, Any]  # {"rows": …, "sha256": …}; a teacher has no rows
 
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """One training: a recipe of one stage. `start` is the hash of the stage before, or nothing for the backbone."""
+    """One training run of a single-stage recipe. `parent` is the key of the stage before; empty for the backbone."""
 
     key: str
     label: str
     recipe: Recipe
-    start: str
+    parent: str
     dropout: float | None  # set in the backbone before the first stage
-    data: dict[str, Fingerprint] = field(repr=False)
+    data: dict[str, Checksum] = field(repr=False)
 
     @property
-    def kind(self) -> str:
-        """What makes two stages take equally long: everything but seed and start, which has the backbone's shape."""
+    def cost_key(self) -> str:
+        """Hash shared by stages that take equally long: all but seed and start, whose shape is the backbone's."""
         return _digest(self.recipe.model_dump(mode="json", exclude={"seed"}))
 
 
 @dataclass(frozen=True)
-class Run:
-    """One row with one seed: the stages that lead to its model, and what it is scored on."""
+class PlannedRun:
+    """One variant with one seed: the stages that lead to its model, and the sets that it is scored on."""
 
     name: str
-    row: str
+    variant: str
     seed: int
-    recipe: Recipe  # of the backbone as it is, without data: what a run without stages is scored with
+    base_recipe: Recipe  # the backbone without training
     stages: tuple[PlannedStage, ...]
     encoder: str
     cross_encoder: dict[str, Any]
-    vectors: dict[str, Any]
+    compress: dict[str, Any]
     dev: tuple[str, ...]
     test: tuple[str, ...]
     probe: Probe | None
-    sets: dict[str, Fingerprint] = field(repr=False)
-    identity: str
-    """Hash of all that decides its scores; a stored run with another one is done again."""
+    eval_sets: dict[str, Checksum] = field(repr=False)
+    key: str
+    """Hash of everything that determines its scores; a stored run with another key is outdated."""
 
-    def data(self) -> dict[str, Fingerprint]:
-        """Every set of rows that it learns from, is chosen on or is scored on, with its checksum."""
-        return {name: each for stage in self.stages for name, each in stage.data.items()} | self.sets
+    def data(self) -> dict[str, Checksum]:
+        """Return the checksums of all sets that it is trained, selected or scored on."""
+        return {name: checksum for stage in self.stages for name, checksum in stage.data.items()} | self.eval_sets
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The runs of a study, seed by seed: whatever stops it, the seeds that are done are complete."""
+class StudyPlan:
+    """The runs of a study, ordered by seed: if it is interrupted, the finished seeds are complete."""
 
-    study: Study
-    preset: str
+    study: StudyConfig
+    preset_name: str
     seeds: int
     backbone: Any
-    rows: tuple[Row, ...]
-    runs: tuple[Run, ...]
-    instead: str = ""
-    """The backbone that was named instead of the preset's."""
+    variants: tuple[Variant, ...]
+    runs: tuple[PlannedRun, ...]
+    backbone_override: str = ""
+    """The backbone that the user chose instead of the preset's."""
 
     @property
     def name(self) -> str:
-        """Name of its folder in the store."""
-        return "-".join([self.study.name, self.preset, *([_slug(self.instead)] if self.instead else [])])
+        """Name of its directory in the store."""
+        override = [_slug(self.backbone_override)] if self.backbone_override else []
+        return "-".join([self.study.name, self.preset_name, *override])
 
     @property
-    def settings(self) -> Preset:
-        """The preset itself."""
-        return self.study.presets[self.preset]
+    def preset(self) -> Preset:
+        """The preset."""
+        return self.study.presets[self.preset_name]
 
     def stages(self) -> list[PlannedStage]:
-        """Every stage once, each after the one that it starts from."""
+        """Return the distinct stages, parents first."""
         return list({stage.key: stage for run in self.runs for stage in run.stages}.values())
 
 
-def plan(
-    study: Study, preset: str, *, seeds: int | None = None, backbone: str = "", data_dir: Path | None = None
-) -> Plan:
-    """Expand a study. Reads the data, because its rows are part of every hash.
+def plan_study(
+    study: StudyConfig, preset: str, *, seeds: int | None = None, backbone: str = "", data_dir: Path | None = None
+) -> StudyPlan:
+    """Expand a study into runs. Reads the data, because every hash covers its rows.
 
     Args:
-        study: what is asked.
-        preset: how large: quick, real, paper.
-        seeds: how many, instead of the preset's.
-        backbone: a model's name or directory, instead of the preset's.
-        data_dir: a folder with the data sets' files; by default `KOSBERT_DATA`.
+        study: the study.
+        preset: quick, real or paper.
+        seeds: number of seeds, if not the preset's.
+        backbone: name or directory of a model, if not the preset's.
+        data_dir: directory with the data files; `KOSBERT_DATA` by default.
     """
-    chosen = study.preset(preset)
-    seeds = seeds or chosen.seeds
-    begin = backbone or next((each for each in chosen.backbone if at_hand(each)), chosen.backbone[-1])
-    rows = study.every_row()
+    config = study.preset(preset)
+    seeds = seeds or config.seeds
+    chosen = backbone or next((name for name in config.backbone if is_local(name)), config.backbone[-1])
+    variants = study.all_variants()
     runs = []
     for seed in range(1, seeds + 1):
-        for number, row in enumerate(rows, 1):
-            if seed <= (row.seeds or seeds):
-                name = f"{number:02d}-{_slug(row.name)}-seed-{seed}"
-                runs.append(_run(study, chosen, row, seed, name, begin, data_dir))
-    return Plan(study, preset, seeds, begin, tuple(rows), tuple(runs), backbone)
+        for number, variant in enumerate(variants, 1):
+            if seed <= (variant.seeds or seeds):
+                name = f"{number:02d}-{_slug(variant.name)}-seed-{seed}"
+                runs.append(_plan_run(study, config, variant, seed, name, chosen, data_dir))
+    return StudyPlan(study, preset, seeds, chosen, tuple(variants), tuple(runs), backbone)
 
 
-def _run(study: Study, preset: Preset, row: Row, seed: int, name: str, backbone: Any, data_dir: Path | None) -> Run:
-    where = f"{study.name}, row {row.name}"
-    document = laid_over(laid_over({**study.recipe, "stages": study.stages}, preset.over), row.over)
+def _plan_run(
+    study: StudyConfig, preset: Preset, variant: Variant, seed: int, name: str, backbone: Any, data_dir: Path | None
+) -> PlannedRun:
+    where = f"{study.name}, variant {variant.name}"
+    document = merge(merge({**study.recipe, "stages": study.stages}, preset.overrides), variant.overrides)
     stages, dropout = document.pop("stages"), document.pop("dropout", None)
     document = {"backbone": backbone, **document, "seed": seed, "dev": preset.dev}
-    document["backbone"] = _backbone(document["backbone"], backbone, preset.data, dropout)
+    document["backbone"] = _resolve_backbone(document["backbone"], backbone, preset.data, dropout)
     chain: list[PlannedStage] = []
-    for label in row.stages:
-        recipe = _one_stage({**document, "teacher": backbone}, stages[label], preset.data, f"{where}, stage {label}")
-        start = chain[-1].key if chain else ""
-        fingerprints = _fingerprints(recipe, data_dir)
-        identity = start or backbone_identity(recipe, data_dir)
+    for label in variant.stages:
+        recipe = _stage_recipe({**document, "teacher": backbone}, stages[label], preset.data, f"{where}, stage {label}")
+        parent = chain[-1].key if chain else ""
+        checksums = _stage_checksums(recipe, data_dir)
+        start = parent or backbone_checksum(recipe, data_dir)
         content = recipe.model_dump(mode="json", exclude={"backbone", "test"})
-        key = _digest([identity, dropout, content, fingerprints])
-        chain.append(PlannedStage(key, label, recipe, start, dropout, fingerprints))
-    as_it_is = Recipe.parse({**document, "name": "backbone", "stages": [_NOTHING]}, where)
-    encoder, cross_encoder = _not_trained(row, preset.data)
-    probe = preset.probe if any("concatenation" in stages[label].get("options", {}) for label in row.stages) else None
-    made_by: Any = chain[-1].key if chain else [encoder, cross_encoder]
+        key = _digest([start, dropout, content, checksums])
+        chain.append(PlannedStage(key, label, recipe, parent, dropout, checksums))
+    base_recipe = Recipe.parse({**document, "name": "backbone", "stages": [_PLACEHOLDER_STAGE]}, where)
+    encoder, cross_encoder = _untrained(variant, preset.data)
+    probe = (
+        preset.probe if any("concatenation" in stages[label].get("options", {}) for label in variant.stages) else None
+    )
+    model_key: Any = chain[-1].key if chain else [encoder, cross_encoder]
     if not chain and not encoder:
-        made_by = [made_by, seed, backbone_identity(as_it_is, data_dir), as_it_is.pooling, as_it_is.max_length]
+        shape = [base_recipe.pooling, base_recipe.max_length]
+        model_key = [model_key, seed, backbone_checksum(base_recipe, data_dir), *shape]
     if encoder or cross_encoder:
-        made_by = [made_by, _read_by(encoder, cross_encoder, data_dir)]
-    vectors = row.vectors
-    if "pca" in vectors:
+        model_key = [model_key, _untrained_checksum(encoder, cross_encoder, data_dir)]
+    compress = variant.compress
+    if "pca" in compress:
         if "text" not in preset.data:
             raise UsageError(f"{where}: pca needs data under the name text")
-        vectors = vectors | {"text": preset.data["text"]}
-        made_by = [made_by, fingerprint(tuple(preset.data["text"]), (), data_dir)]
-    sets = {each: fingerprint((each,), (), data_dir) for each in (*preset.dev, *preset.test)}
-    asked = probe.model_dump() if probe else None
-    if probe and asked:
-        asked["rows"] = [fingerprint(tuple(names), (), data_dir) for names in (probe.train, probe.test)]
-    identity = _digest([made_by, vectors, sets, asked])
-    return Run(
-        name, row.name, seed, as_it_is, tuple(chain), encoder, cross_encoder, vectors, tuple(preset.dev),
-        tuple(preset.test), probe, sets, identity,
+        compress = compress | {"text": preset.data["text"]}
+        model_key = [model_key, data_checksum(tuple(preset.data["text"]), (), data_dir)]
+    eval_sets = {split: data_checksum((split,), (), data_dir) for split in (*preset.dev, *preset.test)}
+    probe_key = probe.model_dump() if probe else None
+    if probe and probe_key:
+        probe_key["rows"] = [data_checksum(tuple(names), (), data_dir) for names in (probe.train, probe.test)]
+    key = _digest([model_key, compress, eval_sets, probe_key])
+    return PlannedRun(
+        name, variant.name, seed, base_recipe, tuple(chain), encoder, cross_encoder, compress, tuple(preset.dev),
+        tuple(preset.test), probe, eval_sets, key,
     )  # fmt: skip
 
 
-def _backbone(wanted: Any, chosen: Any, roles: dict[str, list[str]], dropout: float | None) -> Any:
-    """A row's own backbone, with data sets for roles; `{from: backbone, layers: 2}` is of the study's own."""
-    if not isinstance(wanted, dict):
-        return wanted
-    if wanted.get("from") == "backbone":
-        return wanted | {"from": chosen}
-    if "text" in wanted:
-        new = wanted | {"text": _references(wanted["text"], roles)}
-        return new if dropout is None else new | {"dropout": dropout}
-    return wanted
+def _resolve_backbone(backbone: Any, default: Any, roles: dict[str, list[str]], dropout: float | None) -> Any:
+    """Return a backbone with data sets in place of roles; `{from: backbone, layers: 2}` refers to the default one."""
+    if not isinstance(backbone, dict):
+        return backbone
+    if backbone.get("from") == "backbone":
+        return backbone | {"from": default}
+    if "text" in backbone:
+        backbone = backbone | {"text": _resolve_roles(backbone["text"], roles)}
+        return backbone if dropout is None else backbone | {"dropout": dropout}
+    return backbone
 
 
-def _not_trained(row: Row, roles: dict[str, list[str]]) -> tuple[str, dict[str, Any]]:
-    """An encoder or a cross-encoder with data sets for roles: `tfidf:sts`, `{rows: sts}`."""
-    kind, colon, role = row.encoder.partition(":")
-    encoder = f"{kind}:{roles[role][0]}" if colon and role in roles else row.encoder
-    settings = dict(row.cross_encoder)
-    return encoder, settings | {"rows": _references(settings["rows"], roles)} if settings else settings
+def _untrained(variant: Variant, roles: dict[str, list[str]]) -> tuple[str, dict[str, Any]]:
+    """Return encoder and cross-encoder with data sets in place of roles: `tfidf:sts`, `{rows: sts}`."""
+    kind, colon, role = variant.encoder.partition(":")
+    encoder = f"{kind}:{roles[role][0]}" if colon and role in roles else variant.encoder
+    settings = dict(variant.cross_encoder)
+    return encoder, settings | {"rows": _resolve_roles(settings["rows"], roles)} if settings else settings
 
 
-def _read_by(encoder: str, cross_encoder: dict[str, Any], data_dir: Path | None) -> Any:
-    """Checksums of what an encoder that is not trained in stages reads: its split, its file, its rows."""
-    kind, _, rest = encoder.partition(":")
-    if kind == "static" and (file := Path(rest).expanduser()).is_file():
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    names = cross_encoder["rows"] if cross_encoder else [rest] if kind == "tfidf" and rest else []
-    return fingerprint(tuple(names), (), data_dir) if names else None
+def _untrained_checksum(encoder: str, cross_encoder: dict[str, Any], data_dir: Path | None) -> Any:
+    """Return the checksum of what an encoder outside the stages reads: its split, file or rows."""
+    kind, _, argument = encoder.partition(":")
+    if kind == "static" and (path := Path(argument).expanduser()).is_file():
+        return sha256_file(path)
+    names = cross_encoder["rows"] if cross_encoder else [argument] if kind == "tfidf" and argument else []
+    return data_checksum(tuple(names), (), data_dir) if names else None
 
 
-_NOTHING = {"name": "nothing", "data": "none", "loss": "simcse", "steps": 1}  # a recipe must have a stage
+_PLACEHOLDER_STAGE = {"name": "none", "data": "none", "loss": "simcse", "steps": 1}  # a recipe needs a stage
 
 
-def _one_stage(document: dict[str, Any], stage: dict[str, Any], roles: dict[str, list[str]], where: str) -> Recipe:
-    """The recipe of one stage, with data sets for roles and all settings in one place: equal work, equal recipe."""
+def _stage_recipe(document: dict[str, Any], stage: dict[str, Any], roles: dict[str, list[str]], where: str) -> Recipe:
+    """Return the recipe of one stage in normal form, so that equal training gives an equal recipe.
+
+    Roles become data sets, and the stage's settings are merged into `train`.
+    """
     stage = dict(stage)
-    sources = stage.pop("data")
-    sources = [{"rows": each} if isinstance(each, str) else each for each in _listed(sources)]
+    sources: list[dict[str, Any]] = [
+        {"rows": source} if isinstance(source, str) else source for source in _as_list(stage.pop("data"))
+    ]
     for source in sources:
-        source["rows"] = _references(_listed(source["rows"]), roles)
+        source["rows"] = _resolve_roles(_as_list(source["rows"]), roles)
         if source.get("teacher") == "backbone":
             source["teacher"] = document["teacher"]
-        for other in ("without", "translations"):
-            if other in source:
-                source[other] = _references(_listed(source[other]), roles)
+        for key in ("exclude", "translations"):
+            if key in source:
+                source[key] = _resolve_roles(_as_list(source[key]), roles)
     train = document.get("train", {}) | stage.pop("train", {})
-    loss_fns = [stage.get("loss", ""), *(source.get("loss", "") for source in sources)]
-    name = "-and-".join(dict.fromkeys(filter(None, loss_fns)))
+    losses = [stage.get("loss", ""), *(source.get("loss", "") for source in sources)]
+    name = "-and-".join(dict.fromkeys(filter(None, losses)))
     document = {key: value for key, value in document.items() if key != "teacher"}
-    made = {**document, "name": name, "train": train, "stages": [{**stage, "name": name, "data": sources}]}
-    recipe = Recipe.parse(made, where)
-    whole = recipe.train.model_dump()  # with its defaults: a default written out is no other stage
-    return Recipe.parse({**made, "train": whole}, where)
+    document |= {"name": name, "train": train, "stages": [{**stage, "name": name, "data": sources}]}
+    recipe = Recipe.parse(document, where)
+    settings = recipe.train.model_dump()  # with defaults: writing out a default must not change the hash
+    return Recipe.parse({**document, "train": settings}, where)
 
 
-def _listed(value: Any) -> list[Any]:
-    """As a list, with copies of the mappings in it."""
+def _as_list(value: Any) -> list[Any]:
+    """Return the value as a list, with copies of the mappings in it."""
     values = value if isinstance(value, list) else [value]
-    return [dict(each) if isinstance(each, dict) else each for each in values]
+    return [dict(item) if isinstance(item, dict) else item for item in values]
 
 
-def _references(names: Sequence[str], roles: dict[str, list[str]]) -> list[str]:
-    return [reference for name in _listed(names) for reference in roles.get(name, [name])]
+def _resolve_roles(names: Sequence[str], roles: dict[str, list[str]]) -> list[str]:
+    return [reference for name in _as_list(names) for reference in roles.get(name, [name])]
 
 
-def at_hand(backbone: Any) -> bool:
-    """Whether a backbone can be had without asking the network."""
+def is_local(backbone: Any) -> bool:
+    """Return whether a backbone is available without a download."""
     if not isinstance(backbone, str):
         return True
     if backbone in BUILTIN_MODELS:
@@ -235,42 +246,43 @@ def at_hand(backbone: Any) -> bool:
     return Path(backbone).is_dir()
 
 
-def _fingerprints(recipe: Recipe, data_dir: Path | None) -> dict[str, Fingerprint]:
-    """What the rows behind a stage are, by name."""
-    groups: list[tuple[tuple[str, ...], tuple[tuple[str, str], ...]]] = [((each,), ()) for each in recipe.dev]
+def _stage_checksums(recipe: Recipe, data_dir: Path | None) -> dict[str, Checksum]:
+    """Return the checksums of the rows and teachers behind a stage, by name."""
+    groups: list[tuple[tuple[str, ...], tuple[tuple[str, str], ...]]] = [((name,), ()) for name in recipe.dev]
     for source in recipe.stages[0].data:
         groups.append((tuple(source.rows), tuple(sorted(source.columns.items()))))
-        groups += [(tuple(other), ()) for other in (source.exclude, source.translations) if other]
-    found = {" + ".join(names): fingerprint(names, columns, data_dir) for names, columns in groups}
+        groups += [(tuple(names), ()) for names in (source.exclude, source.translations) if names]
+    checksums = {" + ".join(names): data_checksum(names, columns, data_dir) for names, columns in groups}
     for source in recipe.stages[0].data:
         for teacher in source.teacher:
-            weights = _digest(teacher_checksums(teacher)) if Path(teacher).suffix == ".onnx" else _weights(teacher)
-            found[f"teacher {teacher}"] = {"sha256": weights}
-    return found
+            is_graph = Path(teacher).suffix == ".onnx"
+            digest = _digest(teacher_checksums(teacher)) if is_graph else _model_checksum(teacher)
+            checksums[f"teacher {teacher}"] = {"sha256": digest}
+    return checksums
 
 
 @cache
-def fingerprint(names: tuple[str, ...], columns: tuple[tuple[str, str], ...], data_dir: Path | None) -> Fingerprint:
-    """Rows and their SHA-256, so that other data is another stage whatever its file is called."""
+def data_checksum(names: tuple[str, ...], columns: tuple[tuple[str, str], ...], data_dir: Path | None) -> Checksum:
+    """Return the number of rows and their SHA-256: the content identifies data, not the file name."""
     rows = read_rows(names, dict(columns), data_dir)
     digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
     return {"rows": len(rows), "sha256": digest}
 
 
-def backbone_identity(recipe: Recipe, data_dir: Path | None) -> str:
-    """A hash of what training starts from: the weights that are there, or all that decides new ones."""
+def backbone_checksum(recipe: Recipe, data_dir: Path | None) -> str:
+    """Return a hash of what training starts from: existing weights, or everything that determines new ones."""
     backbone = recipe.backbone
     if isinstance(backbone, NewBackbone):
-        text = fingerprint(tuple(backbone.text), (), data_dir)
+        text = data_checksum(tuple(backbone.text), (), data_dir)
         return _digest([backbone.model_dump(), text, recipe.max_length, recipe.seed])
     if isinstance(backbone, FewerLayers):
-        return _digest([_weights(backbone.source), backbone.layers])
-    return _weights(backbone)
+        return _digest([_model_checksum(backbone.source), backbone.layers])
+    return _model_checksum(backbone)
 
 
 @cache
-def _weights(name: str) -> str:
-    """A hash of a model's files, wherever they lie; its card is no part of what it computes."""
+def _model_checksum(name: str) -> str:
+    """Return a path-independent checksum of a model without its card."""
     return directory_checksum(find_model(name))
 
 
@@ -280,9 +292,9 @@ def _digest(content: Any) -> str:
 
 
 def _slug(name: str) -> str:
-    """A name for a folder: letters, digits and hyphens.
+    """Return a name for a directory: letters, digits and hyphens.
 
     >>> _slug("NLI→STS")
     'nli-sts'
     """
-    return re.sub(r"[^a-z0-9가-힣]+", "-", name.lower()).strip("-") or "row"
+    return re.sub(r"[^a-z0-9가-힣]+", "-", name.lower()).strip("-") or "variant"

@@ -1,295 +1,326 @@
-"""The report of a study: one page that needs nothing else, and its Markdown twin with the figures beside it.
+"""The report of a study: a self-contained HTML page, and Markdown with the figures as files.
 
-The page has no script and asks the network for nothing. All text that comes from data or names is escaped.
+The page has no script and loads nothing from the network. All text from data or names is escaped.
 """
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
+from kosbert.files import write_text
 from kosbert.study import figures
-from kosbert.study.analysis import examples, sentence_map, sliced
-from kosbert.study.plan import Plan
-from kosbert.study.runner import Outcome
-from kosbert.study.store import Store, StoredRun, stored_run, write_json
-from kosbert.study.summary import finished_seeds, standings, summarize
+from kosbert.study.analysis import EmbeddingMap, embedding_map
+from kosbert.study.runner import StudyOutcome
+from kosbert.study.store import StoredRun, StudyContext, write_json
+from kosbert.study.summarize import ranking, summarize
+from kosbert.study.summary import ReportSummary, StudySummary
 from kosbert.study.tables import (
     Table,
     cost_table,
     dev_note,
-    eight_table,
     example_table,
-    main_table,
+    metrics_table,
+    results_table,
+    significance_table,
     slice_table,
-    verdict_table,
 )
 
 METHOD = (
-    "Spearman’s correlation of cosine and human score, over all pairs of a set at once; the checkpoint of every stage "
-    "is chosen on dev. Mean ± standard deviation are over seeds. The 95% intervals and the verdicts count both sources "
-    "of luck: the seeds, and the sample of test pairs (bootstrap of 1,000 resamples, the same pairs for all rows), "
-    "joined by Student’s t after Welch and Satterthwaite. Rows are matched by seed. For every two rows of a table the "
-    "p-values are corrected by Holm; what stays at 0.05 or above is a tie, however large the difference looks (from 3 "
-    "points on the answer says that rows are not told apart)."
+    "Scores are Spearman correlations between cosine similarity and human score, computed over all pairs of a set at "
+    "once. The checkpoint of every stage is selected on dev. Mean ± standard deviation are over seeds. The 95% "
+    "confidence intervals and the significance tests count both sources of variance: the seeds, and the sample of test "
+    "pairs (bootstrap with 1,000 resamples, the same pairs for all variants), combined in Student’s t with "
+    "Welch–Satterthwaite degrees of freedom. Variants are matched by seed. P-values are Holm-corrected over all pairs "
+    "of variants of a test set. A difference with p ≥ 0.05 is not significant (n.s.), however large it looks; the "
+    "answer calls such variants tied if they are less than 3 points apart."
 )
-ONE_SEED = "With one seed the verdicts are about these very models: another seed may order them otherwise."
+SINGLE_SEED = "With one seed the tests hold for these models only: another seed may rank the variants differently."
 
 
-class Part:
-    """One section of the report, in both forms at once."""
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the report: file name without suffix, caption, SVG."""
+
+    name: str
+    caption: str
+    svg: str
+
+
+class Section:
+    """One section of the report in HTML and Markdown."""
 
     def __init__(self, title: str, note: str = "") -> None:
         self.title = title
         self.html = [f"<h2>{escape(title)}</h2>"]
         self.markdown = [f"## {title}", ""]
+        self.figures: list[Figure] = []
         if note:
-            self.note(note)
+            self.add_note(note)
 
-    def note(self, text: str) -> None:
-        """A paragraph in small print."""
+    def add_note(self, text: str) -> None:
+        """Add a paragraph in small print."""
         self.html.append(f'<p class="note">{escape(text)}</p>')
         self.markdown += [text, ""]
 
-    def table(self, table: Table, title: str = "") -> None:
-        """A table, with a heading where there are several."""
+    def add_table(self, table: Table, title: str = "") -> None:
+        """Add a table, with a heading if there are several."""
         if title:
             self.html.append(f"<h3>{escape(title)}</h3>")
             self.markdown += [f"### {title}", ""]
         self.html.append(table.html())
         self.markdown += [table.markdown(), ""]
 
-    def panels(self, drawn: Sequence[tuple[str, str, str]], folder: Path, wide: bool = False) -> None:
-        """Figures side by side, as (file name, caption, SVG); each is also written as a file."""
-        drawn = [each for each in drawn if each[2]]
-        captions = (f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for _, title, svg in drawn)
-        self.html.append(f'<div class="panels{" wide" if wide else ""}">{"".join(captions)}</div>')
-        for name, title, svg in drawn:
-            (folder / f"{name}.svg").write_text(figures.standalone(svg), encoding="utf-8")
-            self.markdown += [f"![{title.replace('[', '(').replace(']', ')')}](figures/{name}.svg)", ""]
+    def add_figures(self, panels: Sequence[Figure], wide: bool = False) -> None:
+        """Add figures side by side; an empty SVG is left out."""
+        panels = [panel for panel in panels if panel.svg]
+        self.figures += panels
+        html = (f"<figure><figcaption>{escape(panel.caption)}</figcaption>{panel.svg}</figure>" for panel in panels)
+        self.html.append(f'<div class="panels{" wide" if wide else ""}">{"".join(html)}</div>')
+        for panel in panels:
+            caption = panel.caption.replace("[", "(").replace("]", ")")
+            self.markdown += [f"![{caption}](figures/{panel.name}.svg)", ""]
 
 
 def write_report(
-    plan: Plan, store: Store, outcome: Outcome, data_dir: Path | None = None, *, public: Path | None = None
-) -> tuple[dict[str, Any], Path]:
-    """Write `summary.json`, `report.html`, `report.md` and the figures; returns the summary and the page.
+    context: StudyContext, outcome: StudyOutcome, *, public: Path | None = None
+) -> tuple[StudySummary, Path]:
+    """Write `summary.json`, `report.html`, `report.md` and the figures; return the summary and the HTML page.
 
-    They go beside the runs, or into the folder `public`, then without sentences of the data and paths of the machine.
+    Args:
+        context: plan, store and data directory.
+        outcome: runs that failed or did not start.
+        public: write here instead of the study's directory, without sentences of the data and paths of this machine.
     """
-    folder = public or store.study(plan.name)
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    for old in (folder / "figures").glob("*.svg"):
-        old.unlink()
-    found = summarize(plan, store, outcome)
-    if public:
-        found["lineage"] = found["lineage"] | {"command": found["command"]}
-    stored = [stored_run(store.run(plan.name, run.name), run.identity) for run in plan.runs]
-    runs = [run for run in stored if run]
-    parts = [_scores(found, folder / "figures")]
+    summary = summarize(context, outcome, with_texts=public is None)
+    if public and summary.provenance:
+        summary.provenance.command = summary.command
+    runs = context.finished_runs()
+    sections = [results_section(summary)]
     if runs:
-        parts.append(_verdicts(found))
-        parts.append(_measures(found))
-        parts += _curves(runs, found, folder / "figures")
-        parts += _evidence(plan, runs, found, store, folder / "figures", data_dir, with_texts=not public)
-    parts.append(_costs(found))
-    found["facts"] = _facts(found)
-    write_json(folder / "summary.json", found)
-    return found, write_pages(found, parts, folder, METHOD)
+        sections += [significance_section(summary), metrics_section(summary)]
+        curves = curve_figures(summary, runs)
+        sections += [curve_section(curves)] if curves else []
+        sections += detail_sections(summary)
+        order = ranking(summary)
+        drawn = embedding_map(context, order[0]) if order else None
+        sections += [map_section(drawn)] if drawn else []
+    sections.append(cost_section(summary))
+    return summary, write_pages(summary, sections, public or context.directory, METHOD)
 
 
-def write_pages(found: dict[str, Any], parts: Sequence[Part], folder: Path, method: str = "") -> Path:
-    """The page and its twin around some sections, ending with what was not measured and how the rest was."""
-    parts = [*parts, _missing(found), _method(found, method)]
-    (folder / "report.md").write_text(_markdown(found, parts), encoding="utf-8")
-    page = folder / "report.html"
-    page.write_text(_page(found, parts), encoding="utf-8")
+def write_pages(summary: ReportSummary, sections: Sequence[Section], directory: Path, method: str = "") -> Path:
+    """Write the summary, the figures, `report.md` and `report.html`; return the HTML page.
+
+    The sections are followed by what was not measured and by the method.
+    """
+    sections = [*sections, _not_measured_section(summary), _method_section(summary, method)]
+    for outdated in (directory / "figures").glob("*.svg"):
+        outdated.unlink()
+    for figure in (figure for section in sections for figure in section.figures):
+        (directory / "figures").mkdir(parents=True, exist_ok=True)
+        write_text(directory / "figures" / f"{figure.name}.svg", figures.standalone(figure.svg))
+    write_json(directory / "summary.json", summary.model_dump(mode="json"))
+    write_text(directory / "report.md", _markdown(summary, sections))
+    page = directory / "report.html"
+    write_text(page, _html(summary, sections))
     return page
 
 
-def _scores(found: dict[str, Any], folder: Path) -> Part:
-    part = Part("The table", "×100. The row that leads on the first test set is marked. " + dev_note(found))
-    part.table(main_table(found))
-    for source, each in found["published"].get("sources", {}).items():
-        caveats = each["caveats"]
-        several = (f"{' · '.join(rows)}: {caveat}" for caveat, rows in caveats.items())
-        told = " ".join(several if len(caveats) > 1 else caveats)
-        part.note(
-            f"Published: {source}. {told} Another backbone and other data than here: compare the order of the rows, "
-            "not the numbers."
+def results_section(summary: StudySummary) -> Section:
+    """Scores of all variants, with published scores and a figure per test set."""
+    section = Section(
+        "Results", f"All scores ×100. The best variant on the first test set is marked. {dev_note(summary)}"
+    )
+    section.add_table(results_table(summary))
+    for source in summary.published_scores.sources if summary.published_scores else ():
+        by_variant = (f"{' · '.join(names)}: {caveat}" for caveat, names in source.caveats.items())
+        caveats = " ".join(by_variant if len(source.caveats) > 1 else source.caveats)
+        section.add_note(
+            f"Published: {source.name}. {caveats} Backbone and data differ from ours: compare the ranking of the "
+            "variants, not the absolute scores."
         )
-    drawn = []
-    for number, test in enumerate(each for each in found["sets"] if each["role"] == "test"):
+    panels = []
+    for number, test in enumerate(summary.test_sets, 1):
         rows = {}
-        for row in found["rows"]:
-            if row in test["rows"]:
-                one = test["rows"][row]["spearman"]
-                rows[row] = (*(100 * one[key] for key in ("mean", "low", "high")), [100 * each for each in one["runs"]])
-        letters = min(28, max((18, *map(len, rows))))  # names that begin alike must not end in the same dots
-        svg = figures.forest(rows, test["name"], letters=letters)
-        drawn.append((f"scores-{number + 1}", f"Spearman ×100 on {test['name']}", svg))
-    part.panels(drawn, folder, wide=True)
-    part.note(
-        "Large dots are means, small ones single seeds, lines 95% intervals over seeds and pairs. Two lines may "
-        "overlap where a difference is one: rows are compared on the same pairs, which the lines cannot show."
+        for name in summary.variant_names:
+            if name in test.scores:
+                score = test.scores[name].spearman
+                values = (100 * score.mean, 100 * score.ci_low, 100 * score.ci_high)
+                rows[name] = (*values, [100 * value for value in score.per_seed])
+        letters = min(28, max((18, *map(len, rows))))  # long names with a common prefix must stay distinct
+        svg = figures.forest(rows, test.name, letters=letters)
+        panels.append(Figure(f"scores-{number}", f"Spearman ×100 on {test.name}", svg))
+    section.add_figures(panels, wide=True)
+    section.add_note(
+        "Large dots are means, small dots single seeds, lines 95% confidence intervals over seeds and test pairs. "
+        "Intervals may overlap although a difference is significant: the tests compare variants on the same pairs."
     )
-    return part
+    return section
 
 
-def _verdicts(found: dict[str, Any]) -> Part:
-    part = Part(
-        "Which differences are differences?",
-        "Points by which the row is ahead of the column, with Holm’s p; a tie is called a tie."
-        + (f" {ONE_SEED}" if found["seeds"] == 1 else ""),
+def significance_section(summary: StudySummary) -> Section:
+    """Differences of every two variants on each test set."""
+    section = Section(
+        "Which differences are significant?",
+        "Difference in points, row minus column, with the Holm-corrected p-value; n.s. = not significant (p ≥ 0.05)."
+        + (f" {SINGLE_SEED}" if summary.seeds == 1 else ""),
     )
-    for test in found["sets"]:
-        if test["role"] == "test":
-            part.table(verdict_table(test, found["rows"]), f"{test['name']}, {test['pairs']:,} pairs")
-    return part
+    for test in summary.test_sets:
+        section.add_table(significance_table(test, summary.variant_names), f"{test.name}, {test.pairs:,} pairs")
+    return section
 
 
-def _measures(found: dict[str, Any]) -> Part:
-    part = Part("By every similarity", "Pearson and Spearman ×100 of four similarities, means over seeds.")
-    for test in found["sets"]:
-        if test["role"] == "test":
-            part.table(eight_table(test, found["rows"]), test["name"])
-    return part
+def metrics_section(summary: StudySummary) -> Section:
+    """All eight STS metrics on each test set."""
+    section = Section(
+        "All similarity functions", "Pearson and Spearman ×100 for four similarity functions, means over seeds."
+    )
+    for test in summary.test_sets:
+        section.add_table(metrics_table(test, summary.variant_names), test.name)
+    return section
 
 
-def _curves(runs: Sequence[StoredRun], found: dict[str, Any], folder: Path) -> list[Part]:
+def curve_figures(summary: StudySummary, runs: Sequence[StoredRun]) -> list[Figure]:
+    """Draw the dev score by training step, one figure per variant."""
     lines: dict[str, list[list[tuple[float, float]]]] = {}
-    borders: dict[str, list[tuple[float, str]]] = {}
+    stage_starts: dict[str, list[tuple[float, str]]] = {}
     for run in runs:
-        start, line, places = 0.0, [], []
+        start, line, starts = 0.0, [], []
         for stage in run.curves():
-            places.append((start, stage["stage"]))
-            line += [(start + each["step"], 100 * each["dev"]) for each in stage["points"] if "dev" in each]
+            starts.append((start, stage["stage"]))
+            line += [(start + point["step"], 100 * point["dev"]) for point in stage["points"] if "dev" in point]
             start += stage["points"][-1]["step"]
         if line:
-            lines.setdefault(run.row, []).append(line)
-            borders[run.row] = places
-    if not lines:
+            lines.setdefault(run.variant, []).append(line)
+            stage_starts[run.variant] = starts
+    panels = []
+    for number, name in enumerate(summary.variant_names):
+        if name in lines:
+            others = [line for variant, group in lines.items() if variant != name for line in group]
+            svg = figures.curve(lines[name], others, stage_starts[name], number, f"dev score of {name}")
+            panels.append(Figure(f"curve-{number + 1}", name, svg))
+    return panels
+
+
+def curve_section(panels: Sequence[Figure]) -> Section:
+    """Dev score during training."""
+    section = Section(
+        "Dev score during training",
+        "Dev Spearman ×100 by training step, one line per seed; gray lines are the other variants. A stage ends with "
+        "its best checkpoint, so the next stage may start above the last point.",
+    )
+    section.add_figures(panels)
+    return section
+
+
+def detail_sections(summary: StudySummary) -> list[Section]:
+    """Scores by slice, and example pairs of the two best variants."""
+    if not ranking(summary):
         return []
-    part = Part(
-        "On the way",
-        "Dev Spearman ×100 by training step, one line a seed; the other rows are gray behind it. A stage keeps its "
-        "best checkpoint, so the next may start above the last point.",
+    slices = Section(
+        "Scores by slice",
+        "Spearman ×100 within parts of a test set, mean over seeds; the best variant of each slice is bold. A slice "
+        "has a narrower range of human scores than the whole set: compare within a row, not within a column.",
     )
-    drawn = []
-    for number, row in enumerate(found["rows"]):
-        if row in lines:
-            others = [line for name, own in lines.items() if name != row for line in own]
-            svg = figures.curve(lines[row], others, borders[row], number, f"dev curve of {row}")
-            drawn.append((f"curve-{number + 1}", row, svg))
-    part.panels(drawn, folder)
-    return [part]
-
-
-def _evidence(
-    plan: Plan, runs: Sequence[StoredRun], found: dict[str, Any], store: Store, folder: Path, data_dir: Path | None,
-    with_texts: bool,
-) -> list[Part]:  # fmt: skip
-    order = standings(found)
-    if not order:
-        return []
-    by_slice = Part(
-        "Where the scores come from",
-        "Spearman ×100 within parts of a test set, mean over seeds, the best of each part in bold. A part has a "
-        "narrower range of scores than the whole: compare along a line, not down a column.",
-    )
-    for test in found["sets"]:
-        if test["role"] == "test":
-            test["slices"] = sliced(runs, test["name"], data_dir)
-            by_slice.table(slice_table(test["slices"], found["rows"]), test["name"])
-    parts = [by_slice]
-    if len(order) > 1:
-        test = next(each for each in found["sets"] if each["role"] == "test")
-        found["examples"] = examples(runs, order[0], order[1], test["name"], data_dir, with_texts=with_texts)
-        looked = Part(
-            f"Where {order[0]} wins and loses",
-            f"Ten pairs of {test['name']}, against the next row, {order[1]}. What a row says is its rank in the units "
-            "of the human scores, mean over seeds: the pair that it ranks k-th gets the k-th human score."
-            + ("" if with_texts else " A pair is named by its place in the set: the sentences are not ours."),
+    for test in summary.test_sets:
+        slices.add_table(slice_table(test.slices, summary.variant_names), test.name)
+    sections = [slices]
+    if summary.examples:
+        best, runner_up = ranking(summary)[:2]
+        without_texts = all(example.sentence1 is None for example in summary.examples)
+        examples = Section(
+            f"Example pairs: {best} vs. {runner_up}",
+            f"{len(summary.examples)} pairs of {summary.test_sets[0].name} on which the two best variants differ most. "
+            "Predictions are shown on the human scale: the pair that a variant ranks k-th gets the k-th human score "
+            "(mean over seeds)."
+            + (" Pairs are given by position: the sentences may not be redistributed." if without_texts else ""),
         )
-        looked.table(example_table(found["examples"], order[0], order[1]))
-        parts.append(looked)
-    placed = sentence_map(plan, order[0], store, data_dir)
-    if placed:
-        title = f"{placed['sentences']} sentences, colored by {placed['colored_by']}; t-SNE of the cosines."
-        seen = Part("A map", title + " Nearness says something, distance across the map does not.")
-        drawn = [
-            (
-                f"map-{number}",
-                panel["title"],
-                figures.cloud(panel["points"], placed["groups"], placed["lines"], panel["title"]),
-            )
-            for number, panel in enumerate(placed["panels"], 1)
-        ]
-        seen.panels(drawn, folder)
-        marks = "".join(f"<li>{figures.key_mark(n)} {escape(name)}</li>" for n, name in enumerate(placed["names"]))
-        seen.html.append(f'<ul class="legend">{marks}</ul>')
-        seen.markdown += ["Groups: " + ", ".join(placed["names"]) + ".", ""]
-        parts.append(seen)
-    return parts
+        examples.add_table(example_table(summary.examples, best, runner_up))
+        sections.append(examples)
+    return sections
 
 
-def _costs(found: dict[str, Any]) -> Part:
-    machine = found["lineage"].get("machine", {})
-    threads = machine.get("threads", 1)
-    where = machine.get("gpu") or f"{threads} {'thread' if threads == 1 else 'threads'} of a CPU"
-    distinct, chains = found["stages"]["distinct"], found["stages"]["in_chains"]
-    part = Part(
-        "What it cost",
-        f"Time of training steps on {where}, without scoring. Rows that begin alike share stages: {distinct} fill the "
-        f"{chains} places in the chains, each trained once, here or by another study of the same store.",
+def map_section(drawn: EmbeddingMap) -> Section:
+    """The embedding map before and after training."""
+    panels = [
+        Figure(f"map-{number}", panel.title, figures.scatter(panel.points, drawn.groups, drawn.links, panel.title))
+        for number, panel in enumerate(drawn.panels, 1)
+    ]
+    return map_panels_section(panels, drawn.sentences, drawn.colored_by, drawn.group_names)
+
+
+def map_panels_section(panels: Sequence[Figure], sentences: int, colored_by: str, names: Sequence[str]) -> Section:
+    """Section with the map's panels and the legend of its groups."""
+    section = Section(
+        "Embedding map",
+        f"t-SNE of {sentences} sentence embeddings (cosine), colored by {colored_by}. Neighborhoods are meaningful, "
+        "large distances are not.",
     )
-    part.table(cost_table(found))
-    return part
+    section.add_figures(panels)
+    legend = "".join(f"<li>{figures.legend_mark(number)} {escape(name)}</li>" for number, name in enumerate(names))
+    section.html.append(f'<ul class="legend">{legend}</ul>')
+    section.markdown += ["Groups: " + ", ".join(names) + ".", ""]
+    return section
 
 
-def _missing(found: dict[str, Any]) -> Part:
-    part = Part("What was not measured")
-    lines = [(each["what"], each["command"]) for each in found["not_measured"]]
-    lines += [(f"{run} failed: {reason}", found["command"]) for run, reason in found.get("failed", {}).items()]
-    lines += [(f"{run}: the time was up.", found["command"]) for run in found.get("not_reached", ())]
-    if found.get("backbone") != found.get("backbone_wanted"):
-        lines.insert(
-            0, (f"The backbone {found['backbone_wanted']} is not here; this is {found['backbone']}.", found["command"])
-        )
-    part.html.append('<ul class="plain">' + "".join(
-        f"<li>{escape(what)}<br><code>{escape(command)}</code></li>" for what, command in lines) + "</ul>")  # fmt: skip
-    part.markdown += [*(f"- {what} `{command}`" for what, command in lines), ""]
-    return part
-
-
-def _method(found: dict[str, Any], method: str) -> Part:
-    part = Part("How it was measured", method)
-    lineage = json.dumps(found["lineage"] | {"data": found.get("data", {})}, ensure_ascii=False, indent=2)
-    part.html.append(
-        f"<details><summary>Code, libraries, machine, data</summary><pre>{escape(lineage)}</pre></details>"
+def cost_section(summary: StudySummary) -> Section:
+    """Training time of each variant."""
+    machine = summary.provenance.machine if summary.provenance else None
+    threads = machine.threads if machine else 1
+    device = (machine.gpu if machine else None) or f"{threads} CPU {'thread' if threads == 1 else 'threads'}"
+    stages = summary.stages
+    section = Section(
+        "Training cost",
+        f"Time of the training steps on {device}, without evaluation. Variants share common stages: the {stages.total} "
+        f"stages of all runs are {stages.distinct} distinct ones, each trained once, in this or another study of the "
+        "same store.",
     )
-    part.markdown += ["```json", lineage, "```", ""]
-    return part
+    section.add_table(cost_table(summary.variants))
+    return section
 
 
-def _facts(found: dict[str, Any]) -> list[list[str]]:
-    """What stands in small print below the answer."""
-    tests = ", ".join(f"{each['name']} ({each['pairs']:,})" for each in found["sets"] if each["role"] == "test")
-    seeds = finished_seeds(found).removesuffix(" seeds").removesuffix(" seed")
-    return [["preset", found["preset"]], ["backbone", found["backbone"]], ["seeds", seeds], ["test", tests]]
+def _not_measured_section(summary: ReportSummary) -> Section:
+    section = Section("What was not measured")
+    items = [(item.what, item.command) for item in summary.not_measured]
+    if isinstance(summary, StudySummary):
+        items += [(f"{run} failed: {message}", summary.command) for run, message in summary.failed_runs.items()]
+        items += [(f"{run} did not start: time budget used up.", summary.command) for run in summary.runs_not_started]
+        if summary.backbone != summary.preferred_backbone:
+            missing = f"The backbone {summary.preferred_backbone} is not available; {summary.backbone} was used."
+            items.insert(0, (missing, summary.command))
+    html = "".join(f"<li>{escape(what)}<br><code>{escape(command)}</code></li>" for what, command in items)
+    section.html.append(f'<ul class="plain">{html}</ul>')
+    section.markdown += [*(f"- {what} `{command}`" for what, command in items), ""]
+    return section
 
 
-def _page(found: dict[str, Any], parts: Sequence[Part]) -> str:
-    chips = "".join(f"<li>{escape(name)} <b>{escape(value)}</b></li>" for name, value in found["facts"])
-    warning = f'<p class="warn">{escape(found["preset_about"])}</p>' if found["sample"] else ""
-    about = "" if found["sample"] else f'<p class="note">{escape(found["preset_about"])}</p>'
-    sections = "".join(f"<section>{''.join(part.html)}</section>" for part in parts)
+def _method_section(summary: ReportSummary, method: str) -> Section:
+    section = Section("Method and environment", method)
+    environment = summary.provenance.model_dump(mode="json") if summary.provenance else {}
+    if isinstance(summary, StudySummary):
+        environment["datasets"] = {name: item.model_dump(exclude_none=True) for name, item in summary.datasets.items()}
+    text = json.dumps(environment, ensure_ascii=False, indent=2)
+    section.html.append(
+        f"<details><summary>Code, libraries, machine, data</summary><pre>{escape(text)}</pre></details>"
+    )
+    section.markdown += ["```json", text, "```", ""]
+    return section
+
+
+def _html(summary: ReportSummary, sections: Sequence[Section]) -> str:
+    facts = "".join(f"<li>{escape(name)} <b>{escape(value)}</b></li>" for name, value in summary.facts.items())
+    css = "warn" if summary.synthetic_data else "note"
+    preset = f'<p class="{css}">{escape(summary.preset_description)}</p>'
+    description = f"<p>{escape(summary.description)}</p>" if summary.description else ""
+    body = "".join(f"<section>{''.join(section.html)}</section>" for section in sections)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(found["question"])}</title>
+<title>{escape(summary.question)}</title>
 <link rel="icon" href="data:,">
 <style>
 {figures.style("page.css", "figure.css")}
@@ -298,26 +329,27 @@ def _page(found: dict[str, Any], parts: Sequence[Part]) -> str:
 <body>
 <main>
 <header>
-<p class="kicker">kosbert study · {escape(found["study"])}</p>
-<h1>{escape(found["question"])}</h1>
-<p class="answer">{escape(found["answer"])}</p>
-{warning}
-<ul class="chips">{chips}</ul>
-<p>{escape(found["about"])}</p>
-{about}
+<p class="kicker">kosbert study · {escape(summary.study)}</p>
+<h1>{escape(summary.question)}</h1>
+<p class="answer">{escape(summary.answer)}</p>
+{preset if summary.synthetic_data else ""}
+<ul class="chips">{facts}</ul>
+{description}
+{"" if summary.synthetic_data else preset}
 </header>
-{sections}
-<footer>Made by <code>{escape(found["command"])}</code></footer>
+{body}
+<footer>Created by <code>{escape(summary.command)}</code></footer>
 </main>
 </body>
 </html>
 """
 
 
-def _markdown(found: dict[str, Any], parts: Sequence[Part]) -> str:
-    facts = " · ".join(f"{name}: {value}" for name, value in found["facts"])
-    lines = [f"# {found['question']}", "", f"**{found['answer']}**", "", facts, "", found["about"], ""]
-    lines += [found["preset_about"], "", f"Made by `{found['command']}`.", ""]
-    for part in parts:
-        lines += part.markdown
+def _markdown(summary: ReportSummary, sections: Sequence[Section]) -> str:
+    facts = " · ".join(f"{name}: {value}" for name, value in summary.facts.items())
+    paragraphs = [f"# {summary.question}", f"**{summary.answer}**", facts, summary.description]
+    paragraphs += [summary.preset_description, f"Created by `{summary.command}`."]
+    lines = [line for paragraph in paragraphs if paragraph for line in (paragraph, "")]
+    for section in sections:
+        lines += section.markdown
     return "\n".join(lines).rstrip() + "\n"

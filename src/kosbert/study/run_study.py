@@ -1,26 +1,28 @@
-"""From a question to its report in one call, and the same run again to see that it gives the same.
+"""Run a study from its configuration to its report, publish the report, and reproduce a single run.
 
-found, page, outcome = conduct(Study.named("order"), "quick", Store(Path("studies")))
-print(found["answer"], page)
+summary, page, outcome = run_study(StudyConfig.builtin("order"), "quick", Store(Path("studies")))
+print(summary.answer, page)
 """
 
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kosbert.errors import KosbertError, UsageError, did_you_mean
-from kosbert.study.config import Study
-from kosbert.study.plan import Plan, plan
+from kosbert.progress import ProgressCallback
+from kosbert.study.config import StudyConfig
+from kosbert.study.plan import plan_study
 from kosbert.study.report import write_report
-from kosbert.study.runner import Outcome, Report, carry_out
-from kosbert.study.store import Store, read_json, stored_run, write_json
+from kosbert.study.runner import CHECKPOINT_SECONDS, StudyOutcome, execute
+from kosbert.study.store import Store, StudyContext, read_json, stored_run, write_json
+from kosbert.study.summary import EfficiencySummary, StudySummary, load_summary
 
 
-def conduct(
-    study: Study,
+def run_study(
+    study: StudyConfig,
     preset: str,
     store: Store,
     *,
@@ -29,103 +31,126 @@ def conduct(
     jobs: int = 1,
     time_budget: float | None = None,
     data_dir: Path | None = None,
-    checkpoint_every: float = 60.0,
-    report: Report | None = None,
-) -> tuple[dict[str, Any], Path, Outcome]:
-    """Do what is not done yet and write the report; the arguments are those of `plan` and `carry_out`."""
-    planned = plan(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
-    note_study(planned, store)
-    with store.alone():
-        outcome = carry_out(
-            planned, store, jobs=jobs, time_budget=time_budget, data_dir=data_dir, checkpoint_every=checkpoint_every,
-            report=report,
-        )  # fmt: skip
-        if report:
-            report("writing the report", len(planned.runs), len(planned.runs))
-        found, page = write_report(planned, store, outcome, data_dir)
-    return found, page, outcome
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    on_progress: ProgressCallback | None = None,
+) -> tuple[StudySummary, Path, StudyOutcome]:
+    """Train and score what the store does not have yet, and write the report.
 
-
-def publish(folder: Path, target: Path, data_dir: Path | None = None) -> Path:
-    """Write the report of a finished study into another folder, fit for others; returns the page.
-
-    Sentences of the data are left out, and of a file or folder of this machine only its name is told.
+    The arguments are those of `plan_study` and `execute`. Returns the summary, the HTML page and the outcome.
     """
-    before = read_json(folder / "summary.json")
+    context = StudyContext(
+        plan_study(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir), store, data_dir
+    )
+    _record_study(context)
+    with store.lock():
+        outcome = execute(
+            context, jobs=jobs, time_budget=time_budget, checkpoint_every=checkpoint_every, on_progress=on_progress
+        )
+        summary, page = write_report(context, outcome)
+    return summary, page, outcome
+
+
+def publish(directory: Path, target: Path, data_dir: Path | None = None) -> Path:
+    """Write the report of a finished study to another directory, without sentences of the data; return the page.
+
+    Paths of this machine are shortened to the name of the file or directory.
+    """
+    summary = load_summary(directory)
     if target.exists() and not (target / "summary.json").is_file() and any(target.iterdir()):
-        raise UsageError(f"{target} holds something else than a report: choose another folder")
-    if "sets" not in before:  # a study of speed, which shows no sentence and no path
+        raise UsageError(f"{target} is not empty and holds no report: choose another directory")
+    if isinstance(summary, EfficiencySummary):  # contains no sentences and no paths
         target.mkdir(parents=True, exist_ok=True)
         for name in ("summary.json", "report.md", "report.html"):
-            shutil.copy(folder / name, target / name)
+            shutil.copy(directory / name, target / name)
         return target / "report.html"
-    outcome = Outcome(failed=before["failed"], not_reached=before["not_reached"])
-    planned = planned_again(folder, data_dir)
-    page = write_report(planned, Store(folder.parent), outcome, data_dir, public=target)[1]
-    asked = [planned.instead, planned.study.presets[planned.preset].model_dump(mode="json")]
-    _name_paths({Path(text) for text in _texts(asked) if Path(text).is_absolute()}, target)
+    outcome = StudyOutcome(failed=summary.failed_runs, not_started=summary.runs_not_started)
+    context = stored_context(directory, data_dir)
+    page = write_report(context, outcome, public=target)[1]
+    settings = [context.plan.backbone_override, context.plan.preset.model_dump(mode="json")]
+    _shorten_paths({Path(text) for text in _strings(settings) if Path(text).is_absolute()}, target)
     return page
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Every text within dictionaries and lists."""
+def _strings(value: object) -> Iterator[str]:
+    """Yield every string in nested dictionaries and lists."""
     if isinstance(value, str) and value:
         yield value
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
 
 
-def _name_paths(paths: Iterable[Path], folder: Path) -> None:
-    """In every file of a report, what stands for a path becomes its last part."""
-    for file in (each for each in folder.rglob("*") if each.is_file()):
+def _shorten_paths(paths: Iterable[Path], directory: Path) -> None:
+    """Replace paths by their last part in every file of a report."""
+    for file in (path for path in directory.rglob("*") if path.is_file()):
         text = file.read_text(encoding="utf-8")
-        for path in sorted(paths, key=lambda each: -len(str(each))):  # a folder after what it holds
+        for path in sorted(paths, key=lambda path: -len(str(path))):  # a file before its directory
             text = text.replace(str(path), path.name)
         file.write_text(text, encoding="utf-8")
 
 
-def note_study(planned: Plan, store: Store) -> None:
-    """Say in the store what is asked, before anything is trained."""
+def _record_study(context: StudyContext) -> None:
+    """Write `study.json`, which `stored_context` reads, before training starts."""
+    plan = context.plan
     content = {
-        "study": planned.study.model_dump(mode="json"),
-        "preset": planned.preset,
-        "seeds": planned.seeds,
-        "backbone": planned.instead,
-        "runs": [run.name for run in planned.runs],
+        "study": plan.study.model_dump(mode="json"),
+        "preset": plan.preset_name,
+        "seeds": plan.seeds,
+        "backbone_override": plan.backbone_override,
+        "runs": [run.name for run in plan.runs],
     }
     try:
-        write_json(store.study(planned.name) / "study.json", content)
+        write_json(context.directory / "study.json", content)
     except OSError as error:
-        raise UsageError(f"{store.root} cannot be written ({error.strerror}): choose another --store") from error
+        message = f"{context.store.root} cannot be written ({error.strerror}): choose another --store"
+        raise UsageError(message) from error
 
 
-def planned_again(folder: Path, data_dir: Path | None) -> Plan:
-    """The plan of a study in the store."""
-    content = read_json(folder / "study.json")
+def stored_context(directory: Path, data_dir: Path | None = None) -> StudyContext:
+    """Plan a study of the store again from its `study.json`."""
+    content = read_json(directory / "study.json")
     if content["study"] == "efficiency":
-        raise UsageError(f"{folder.name} has no runs to train again: measure anew with kosbert study efficiency")
-    study = Study.model_validate(content["study"])
-    backbone = content.get("backbone", "")  # stores of before it could be named have none
-    return plan(study, content["preset"], seeds=content["seeds"], backbone=backbone, data_dir=data_dir)
+        raise UsageError(f"{directory.name} has no training runs: measure again with kosbert study efficiency")
+    study = StudyConfig.model_validate(content["study"])
+    plan = plan_study(
+        study, content["preset"], seeds=content["seeds"], backbone=content["backbone_override"], data_dir=data_dir
+    )
+    return StudyContext(plan, Store(directory.parent), data_dir)
 
 
-def again(folder: Path, run: str, data_dir: Path | None = None, report: Report | None = None) -> dict[str, Any]:
-    """Train and score one run from nothing, elsewhere, and hold the scores against the stored ones."""
-    planned = planned_again(folder, data_dir)
-    wanted = next((each for each in planned.runs if each.name == run), None)
-    if wanted is None:
-        raise UsageError(f"{folder.name} has no run {run!r}: {did_you_mean(run, [each.name for each in planned.runs])}")
-    before = stored_run(folder / "runs" / run, wanted.identity)
+@dataclass(frozen=True)
+class Reproduction:
+    """Scores of a run before and after it was trained again."""
+
+    run: str
+    equal: bool
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+def reproduce(
+    directory: Path, name: str, data_dir: Path | None = None, on_progress: ProgressCallback | None = None
+) -> Reproduction:
+    """Train and score one run of a study from scratch in a temporary store, and compare the scores.
+
+    Args:
+        directory: the study.
+        name: name of the run.
+        data_dir: directory with the data files; `KOSBERT_DATA` by default.
+        on_progress: called while it trains.
+    """
+    context = stored_context(directory, data_dir)
+    runs = {run.name: run for run in context.plan.runs}
+    if name not in runs:
+        raise UsageError(f"{directory.name} has no run {name!r}: {did_you_mean(name, runs)}")
+    before = context.finished_run(runs[name])
     if before is None:
-        raise UsageError(f"the run {run} has not finished, or its data has changed: run the study first")
+        raise UsageError(f"the run {name} has not finished, or its data has changed: run the study first")
     with tempfile.TemporaryDirectory() as scratch:
-        store = Store(Path(scratch))
-        only = replace(planned, runs=(wanted,))
-        outcome = carry_out(only, store, data_dir=data_dir, report=report)
+        single = StudyContext(replace(context.plan, runs=(runs[name],)), Store(Path(scratch)), data_dir)
+        outcome = execute(single, on_progress=on_progress)
         if outcome.failed:
-            raise KosbertError(outcome.failed[run])
-        after = stored_run(store.run(only.name, run))
+            raise KosbertError(outcome.failed[name])
+        after = stored_run(single.store.run(single.plan.name, name))
         assert after is not None
-        equal = after.scores == before.scores
-        return {"run": run, "equal": equal, "before": before.scores, "after": after.scores}
+        return Reproduction(name, after.scores == before.scores, before.scores, after.scores)

@@ -1,17 +1,17 @@
-"""Carry a plan out: train each stage once, score each run, in one process or several, and lose nothing.
+"""Execute a study plan: train every distinct stage once and score every run, in one process or several.
 
-A stage that is finished is never trained again; one that was interrupted goes on exactly where it was. A run that fails
-is noted and the others go on. When the time is up no further stage is started, so that every score is repeatable.
+A finished stage is never trained again; an interrupted one resumes exactly. A failed run is recorded and the others
+continue. When the time budget is used up no new stage starts, so that every score stays reproducible.
 """
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -19,21 +19,20 @@ from typing import Any
 
 from kosbert.errors import KosbertError
 from kosbert.files import wait_lock
-from kosbert.study.plan import Plan, PlannedStage, Run
-from kosbert.study.provenance import lineage
-from kosbert.study.store import Store, read_json, stored_run, whole_folder, write_json
+from kosbert.progress import ProgressCallback, ProgressEvent
+from kosbert.study.plan import PlannedRun, PlannedStage
+from kosbert.study.store import Store, StudyContext, current_provenance, read_json, replace_directory, write_json
 from kosbert.training.recipe import Recipe
 
-Report = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and of how much."""
+CHECKPOINT_SECONDS = 60.0
 
 
 @dataclass
-class Outcome:
-    """What became of the runs that are not in the store."""
+class StudyOutcome:
+    """Runs that did not finish, and how many stages were trained or reused."""
 
     failed: dict[str, str] = field(default_factory=dict)
-    not_reached: list[str] = field(default_factory=list)
+    not_started: list[str] = field(default_factory=list)
     trained: int = 0
     reused: int = 0
 
@@ -42,241 +41,280 @@ def train_stage(
     stage: PlannedStage,
     store: Store,
     data_dir: Path | None = None,
-    checkpoint_every: float = 60.0,
-    report: Report | None = None,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    on_progress: ProgressCallback | None = None,
+    task: str = "",
 ) -> None:
-    """Train a stage into the store, or go on with it, or do nothing if it is there."""
+    """Train a stage into the store; resumes an interrupted one, does nothing for a finished one.
+
+    Args:
+        stage: the stage.
+        store: where it is written.
+        data_dir: directory with the data files; `KOSBERT_DATA` by default.
+        checkpoint_every: seconds between two checkpoints.
+        on_progress: called after every step, with level 1.
+        task: name of the progress task; the stage's label by default.
+    """
     from kosbert.training import train
-    from kosbert.training.run_dir import finished
+    from kosbert.training.trainer import finished_run
 
-    out, recipe = store.stage(stage.key), as_trained(stage, store)
-    seen: dict[str, float] = {}
-    if not finished(out):
+    out, recipe = store.stage(stage.key), resolved_recipe(stage, store)
+    cost: dict[str, float] = {}
+    if not finished_run(out):
         if (out / "recipe.json").is_file() and read_json(out / "recipe.json") != recipe.model_dump(mode="json"):
-            shutil.rmtree(out)  # the store was moved while this stage was half done: its backbone has another path
+            shutil.rmtree(out)  # the store was moved while this stage was half trained: its backbone path changed
 
-        def tell(_: Any, progress: Any, total: int, point: dict[str, float]) -> None:
-            seen.update(seconds=progress.seconds, steps=progress.step)
-            if report:
-                report(stage.label, progress.step, total)
+        def at_stage_level(event: ProgressEvent) -> None:
+            if on_progress:
+                on_progress(replace(event, task=task or stage.label, level=1))
 
-        train(recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, report=tell)
-    if not (out / "stage.json").is_file():
-        cost = {"seconds": seen.get("seconds"), "steps": seen.get("steps")}
-        write_json(
-            out / "stage.json",
-            {"label": stage.label, "kind": stage.kind, "data": stage.data, "cost": cost, "lineage": lineage()},
+        result = train(
+            recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, on_progress=at_stage_level
         )
+        for name, seconds in result.seconds.items():
+            cost = {"seconds": seconds, "steps": result.curves[name][-1]["step"]}
+    if not (out / "stage.json").is_file():
+        record = {
+            "label": stage.label,
+            "cost_key": stage.cost_key,
+            "data": stage.data,
+            "cost": {"seconds": cost.get("seconds"), "steps": cost.get("steps")},
+            "provenance": current_provenance().model_dump(),
+        }
+        write_json(out / "stage.json", record)
 
 
-def as_trained(stage: PlannedStage, store: Store) -> Recipe:
-    """A stage's recipe with the directory that it starts from."""
+def resolved_recipe(stage: PlannedStage, store: Store) -> Recipe:
+    """Return the recipe of a stage with the directory of the model that it starts from."""
     backbone = stage.recipe.backbone
-    if stage.start:
-        backbone = str(store.stage(stage.start) / "model")
+    if stage.parent:
+        backbone = str(store.stage(stage.parent) / "model")
     elif stage.dropout is not None and isinstance(backbone, str):
         backbone = str(_with_dropout(backbone, stage.dropout, store))
     return stage.recipe.model_copy(update={"backbone": backbone})
 
 
 def _with_dropout(name: str, dropout: float, store: Store) -> Path:
-    """A copy of a backbone that drops: SimCSE has no other noise, and the built-in backbone was distilled without."""
+    """Copy a backbone and set its dropout: SimCSE needs the noise, and the built-in backbone was distilled without."""
     from kosbert.model.directory import directory_checksum, find_model
 
     source = find_model(name)
     target = store.root / "backbones" / f"{source.name}-{directory_checksum(source)[:12]}-dropout-{dropout:g}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with wait_lock(target.with_name(f".{target.name}.lock"), target):  # several processes begin with the same one
+    with wait_lock(target.with_name(f".{target.name}.lock"), target):  # several processes may start with the same one
         if not target.is_dir():
-            with whole_folder(target) as folder:
-                shutil.copytree(source, folder, dirs_exist_ok=True)
-                for graph in folder.glob("*.onnx"):
-                    graph.unlink()  # it has no dropout to set
-                config = read_json(folder / "config.json")
+            with replace_directory(target) as directory:
+                shutil.copytree(source, directory, dirs_exist_ok=True)
+                for graph in directory.glob("*.onnx"):
+                    graph.unlink()  # an exported graph has no dropout
+                config = read_json(directory / "config.json")
                 for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
                     config[key] = dropout
-                write_json(folder / "config.json", config)
+                write_json(directory / "config.json", config)
     return target
 
 
 def is_trained(stage: PlannedStage, store: Store) -> bool:
-    """Whether a stage needs no more training."""
+    """Return whether a stage has finished training."""
     return (store.stage(stage.key) / "stage.json").is_file()
 
 
 def stage_cost(key: str, store: Store) -> dict[str, Any]:
-    """Seconds and steps of a finished stage; empty where nobody could measure them."""
-    file = store.stage(key) / "stage.json"
-    return {} if not file.is_file() else dict(read_json(file)["cost"])
+    """Return seconds and steps of a finished stage; empty if it is not there."""
+    path = store.stage(key) / "stage.json"
+    return {} if not path.is_file() else dict(read_json(path)["cost"])
 
 
-def carry_out(
-    plan: Plan,
-    store: Store,
+def execute(
+    context: StudyContext,
     *,
     jobs: int = 1,
     time_budget: float | None = None,
-    data_dir: Path | None = None,
-    checkpoint_every: float = 60.0,
-    report: Report | None = None,
-) -> Outcome:
-    """Train and score what is not in the store yet.
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    on_progress: ProgressCallback | None = None,
+) -> StudyOutcome:
+    """Train and score everything that the store does not have yet.
 
     Args:
-        plan: what to do.
-        store: where everything goes, and where finished stages are found.
-        jobs: processes; each gets its share of the processors.
-        time_budget: seconds after which no further stage is started, nor one that is known to take longer than is left.
-        data_dir: a folder with the data sets' files; by default `KOSBERT_DATA`.
+        context: plan, store and data directory.
+        jobs: number of processes; each gets an equal share of the CPUs.
+        time_budget: seconds after which no new stage starts. A stage known to take longer than what is left does not
+            start either.
         checkpoint_every: seconds between two checkpoints.
-        report: called as the work goes on.
+        on_progress: called with the finished runs (level 0) and, in a single process, the training steps (level 1).
     """
-    runs = [run for run in plan.runs if not stored_run(store.run(plan.name, run.name), run.identity)]
+    plan, store = context.plan, context.store
+    runs = [run for run in plan.runs if not context.finished_run(run)]
     stages = {stage.key: stage for run in runs for stage in run.stages}
     missing = {key: stage for key, stage in stages.items() if not is_trained(stage, store)}
-    outcome = Outcome(trained=len(missing), reused=len(stages) - len(missing))
-    clock = _Clock(time_budget, store)
+    outcome = StudyOutcome(trained=len(missing), reused=len(stages) - len(missing))
+    budget = _TimeBudget(time_budget, store)
+
+    def report_runs(done: int) -> None:
+        if on_progress:
+            on_progress(ProgressEvent(f"study {plan.name}", done, len(runs), "runs"))
+
+    report_runs(0)
     if jobs > 1:
-        _in_processes(plan, runs, missing, store, jobs, clock, data_dir, checkpoint_every, report, outcome)
+        _Pool(context, runs, missing, jobs, budget, checkpoint_every).execute(outcome, report_runs)
         return outcome
-    trouble: dict[str, str] = {}
-    for number, run in enumerate(runs):
-        if report:
-            report(f"{run.row}, seed {run.seed}", number, len(runs))
+    errors: dict[str, str] = {}
+    for number, run in enumerate(runs, 1):
         try:
             for stage in run.stages:
-                if stage.key in trouble:
-                    raise KosbertError(trouble[stage.key])
+                if stage.key in errors:
+                    raise KosbertError(errors[stage.key])
                 if stage.key in missing:
-                    if not clock.allows(stage):
-                        raise _TimeIsUpError
+                    if not budget.allows(stage):
+                        raise _BudgetUsedUpError
+                    task = f"{run.variant}, seed {run.seed}: stage {stage.label}"
                     try:
-                        train_stage(stage, store, data_dir, checkpoint_every, report)
+                        train_stage(stage, store, context.data_dir, checkpoint_every, on_progress, task)
                     except Exception as error:
-                        trouble[stage.key] = _said(error)
+                        errors[stage.key] = _message(error)
                         raise
                     del missing[stage.key]
-            _score(run, plan.name, store, data_dir)
-        except _TimeIsUpError:
-            outcome.not_reached.append(run.name)
-        except Exception as error:  # whatever it is, it is this run's and stops no other
-            outcome.failed[run.name] = _said(error)
+            _score(run, context)
+        except _BudgetUsedUpError:
+            outcome.not_started.append(run.name)
+        except Exception as error:  # any failure concerns this run only
+            outcome.failed[run.name] = _message(error)
+        report_runs(number)
     return outcome
 
 
-class _TimeIsUpError(Exception):
+class _BudgetUsedUpError(Exception):
     pass
 
 
-class _Clock:
-    """Whether a stage may still be started."""
+class _TimeBudget:
+    """Decides whether a stage may still start."""
 
-    def __init__(self, budget: float | None, store: Store) -> None:
-        self.end = None if budget is None else time.monotonic() + budget
-        self.known: dict[str, float] = {}
-        if budget is not None:
-            for file in store.root.glob("stages/*/stage.json"):
-                record = read_json(file)
+    def __init__(self, seconds: float | None, store: Store) -> None:
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.measured: dict[str, float] = {}
+        if seconds is not None:
+            for path in store.root.glob("stages/*/stage.json"):
+                record = read_json(path)
                 if record["cost"]["seconds"]:
-                    self.known[record["kind"]] = record["cost"]["seconds"]
+                    self.measured[record["cost_key"]] = record["cost"]["seconds"]
 
     def allows(self, stage: PlannedStage) -> bool:
-        return self.end is None or time.monotonic() + self.known.get(stage.kind, 0.0) < self.end
+        return self.deadline is None or time.monotonic() + self.measured.get(stage.cost_key, 0.0) < self.deadline
 
 
-def _score(run: Run, study: str, store: Store, data_dir: Path | None) -> None:
+def _score(run: PlannedRun, context: StudyContext) -> None:
     from kosbert.study.scoring import score_run
 
-    score_run(run, study, store, data_dir)
+    score_run(run, context)
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     text = " ".join(str(error).split()) or "no message"
     return text if isinstance(error, KosbertError) else f"{type(error).__name__}: {text}"
 
 
-def _in_processes(
-    plan: Plan, runs: list[Run], missing: dict[str, PlannedStage], store: Store, jobs: int, clock: _Clock,
-    data_dir: Path | None, checkpoint_every: float, report: Report | None, outcome: Outcome,
-) -> None:  # fmt: skip
-    """The same with several processes: a stage is begun once the one that it starts from is there, scores go first."""
-    trouble: dict[str, str] = {}
-    left, open_stages = {run.name: run for run in runs}, dict(missing)
-    running: dict[Future[None], str] = {}
-    pool = _pool(jobs)
-    try:
-        while left:
-            for run in list(left.values()):
-                bad = next((trouble[stage.key] for stage in run.stages if stage.key in trouble), None)
-                ready = not any(stage.key in open_stages for stage in run.stages)
-                if bad:
-                    outcome.failed[run.name] = bad
-                    del left[run.name]
-                elif ready and run.name not in running.values() and len(running) < jobs:
-                    running[pool.submit(_score, run, plan.name, store, data_dir)] = run.name
-            busy = set(running.values())
-            for key, stage in list(missing.items()):
-                if key in busy or stage.start in open_stages or stage.start in trouble:
-                    continue
-                if len(running) < jobs and clock.allows(stage):
-                    running[pool.submit(train_stage, stage, store, data_dir, checkpoint_every)] = key
-            if not running:
-                outcome.not_reached += [name for name in left if name not in outcome.failed]
-                return
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                what = running.pop(done)
-                error = done.exception()
-                if isinstance(error, BrokenProcessPool):  # a process was killed; nobody can say which task it had
-                    error = KosbertError("its process was killed, perhaps for lack of memory: run it again")
-                    pool.shutdown(cancel_futures=True)
-                    pool = _pool(jobs)
-                if what in left:
-                    del left[what]
-                    if error:
-                        outcome.failed[what] = _said(error)
-                else:
-                    missing.pop(what)
-                    if error:
-                        trouble[what] = _said(error)
-                    else:
-                        open_stages.pop(what)
-                if report:
-                    report("runs", len(runs) - len(left), len(runs))
-    finally:
-        pool.shutdown(cancel_futures=True)
+class _Pool:
+    """Executes runs in several processes. A stage starts once its parent is trained; scoring goes first."""
+
+    def __init__(
+        self,
+        context: StudyContext,
+        runs: list[PlannedRun],
+        missing: dict[str, PlannedStage],
+        jobs: int,
+        budget: _TimeBudget,
+        checkpoint_every: float,
+    ) -> None:
+        self.context, self.jobs, self.budget, self.checkpoint_every = context, jobs, budget, checkpoint_every
+        self.total = len(runs)
+        self.open_runs = {run.name: run for run in runs}
+        self.queued_stages = missing  # not started or in training
+        self.untrained = set(missing)  # the same, and those that failed
+        self.stage_errors: dict[str, str] = {}
+        self.tasks: dict[Future[None], str] = {}  # name of a run or key of a stage
+
+    def execute(self, outcome: StudyOutcome, report_runs: Any) -> None:
+        executor = process_pool(self.jobs)
+        try:
+            while self.open_runs:
+                self._submit(executor, outcome)
+                if not self.tasks:
+                    outcome.not_started += list(self.open_runs)
+                    return
+                for future in wait(self.tasks, return_when=FIRST_COMPLETED).done:
+                    error = future.exception()
+                    if isinstance(error, BrokenProcessPool):  # a process was killed; its task is not known
+                        error = KosbertError("its process was killed, perhaps out of memory: run the command again")
+                        executor.shutdown(cancel_futures=True)
+                        executor = process_pool(self.jobs)
+                    self._finish(self.tasks.pop(future), error, outcome)
+                    report_runs(self.total - len(self.open_runs))
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+    def _submit(self, executor: ProcessPoolExecutor, outcome: StudyOutcome) -> None:
+        """Give free processes work: runs that are ready to be scored, then stages whose parent is trained."""
+        for run in list(self.open_runs.values()):
+            errors = [self.stage_errors[stage.key] for stage in run.stages if stage.key in self.stage_errors]
+            ready = not any(stage.key in self.untrained for stage in run.stages)
+            if errors:
+                outcome.failed[run.name] = errors[0]
+                del self.open_runs[run.name]
+            elif ready and run.name not in self.tasks.values() and len(self.tasks) < self.jobs:
+                self.tasks[executor.submit(_score, run, self.context)] = run.name
+        for key, stage in self.queued_stages.items():
+            if key in self.tasks.values() or stage.parent in self.untrained:
+                continue
+            if len(self.tasks) < self.jobs and self.budget.allows(stage):
+                arguments = stage, self.context.store, self.context.data_dir, self.checkpoint_every
+                self.tasks[executor.submit(train_stage, *arguments)] = key
+
+    def _finish(self, task: str, error: BaseException | None, outcome: StudyOutcome) -> None:
+        if task in self.open_runs:
+            del self.open_runs[task]
+            if error:
+                outcome.failed[task] = _message(error)
+            return
+        del self.queued_stages[task]
+        if error:
+            self.stage_errors[task] = _message(error)
+        else:
+            self.untrained.remove(task)
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(jobs,))
+def process_pool(jobs: int) -> ProcessPoolExecutor:
+    """Return a pool whose workers share the CPUs and exit with this process."""
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(jobs,))
 
 
-def _begin(jobs: int) -> None:
-    """A worker takes its share of the processors, and ends with the process that it works for, however that ends."""
-    _share_processors(jobs)
-    Thread(target=_end_with_the_boss, daemon=True).start()
+def _start_worker(jobs: int) -> None:
+    _set_threads(jobs)
+    Thread(target=exit_with_parent, daemon=True).start()
 
 
-def _end_with_the_boss() -> None:
-    boss = parent_process()
-    if boss:
-        boss.join()
+def exit_with_parent() -> None:
+    """Wait for the parent process to end, even by a kill, then exit."""
+    parent = parent_process()
+    if parent:
+        parent.join()
         os._exit(1)
 
 
-def _share_processors(jobs: int) -> None:
+def _set_threads(jobs: int) -> None:
     import torch
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
 
 
 @contextmanager
-def shared_processors(jobs: int) -> Iterator[None]:
-    """In here torch has as many threads as one of some jobs."""
+def thread_share(jobs: int) -> Iterator[None]:
+    """Limit torch to the threads that one of `jobs` processes gets."""
     import torch
 
     before = torch.get_num_threads()
     if jobs > 1:
-        _share_processors(jobs)
+        _set_threads(jobs)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Score one run: predictions for every pair of every set, the eight correlations, and NLI accuracy where asked."""
+"""Score one run: predictions for every pair of every set, the eight STS metrics, and NLI accuracy with a probe."""
 
 import shutil
 import tempfile
@@ -29,85 +29,93 @@ from kosbert.model.from_scratch import new_backbone
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 from kosbert.study.config import Probe
-from kosbert.study.plan import Run
-from kosbert.study.provenance import lineage
-from kosbert.study.store import Store, read_json, whole_folder, write_json, write_predictions
+from kosbert.study.plan import PlannedRun
+from kosbert.study.store import (
+    Store,
+    StudyContext,
+    current_provenance,
+    read_json,
+    replace_directory,
+    write_json,
+    write_predictions,
+)
 from kosbert.text import clean
 from kosbert.training.columns import read_rows
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
-Predicted = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+Predictions = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
-def score_run(run: Run, study: str, store: Store, data_dir: Path | None) -> None:
-    """Write the folder of a run whose stages are all trained."""
+def score_run(run: PlannedRun, context: StudyContext) -> None:
+    """Score a run whose stages are trained, and write its directory."""
+    store, data_dir = context.store, context.data_dir
     sets = {name: read_set(name, folder=data_dir).pairs for name in dict.fromkeys((*run.dev, *run.test))}
     scores: dict[str, Any] = {}
-    predicted: Predicted = {}
-    cost: dict[str, Any] = {}  # stages know their own
+    predictions: Predictions = {}
+    cost: dict[str, Any] = {}  # of a cross-encoder; stages record their own
     if run.cross_encoder:
         start = time.monotonic()
-        for name, values in _cross_encoder(run, sets, data_dir).items():
+        for name, predicted in _cross_encoder_scores(run, sets, data_dir).items():
             gold = gold_scores(sets[name])
-            predicted[name] = gold, values
-            scores[name] = {"cosine_pearson": pearson(values, gold), "cosine_spearman": spearman(values, gold)}
+            predictions[name] = gold, predicted
+            scores[name] = {"cosine_pearson": pearson(predicted, gold), "cosine_spearman": spearman(predicted, gold)}
         cost = {"seconds": time.monotonic() - start, "steps": None}
     else:
-        encoder = encoder_of(run, store, data_dir)
-        if "pca" in run.vectors:
-            encoder = _with_axes(encoder, run, data_dir)
+        encoder = run_encoder(run, store, data_dir)
+        if "pca" in run.compress:
+            encoder = _with_pca(encoder, run, data_dir)
         for name, pairs in sets.items():
             vectors, gold = encode_pairs(encoder, pairs), gold_scores(pairs)
-            size = bytes_of(vectors[0], run.vectors)
-            vectors = compressed(vectors[0], run.vectors), compressed(vectors[1], run.vectors)
-            predicted[name] = gold, paired_cosine(*vectors)
+            size = bytes_per_vector(vectors[0], run.compress)
+            vectors = compress(vectors[0], run.compress), compress(vectors[1], run.compress)
+            predictions[name] = gold, paired_cosine(*vectors)
             scores[name] = sts_metrics(*vectors, gold)
         scores["size"] = {"bytes": size}
         if run.probe:
             options = run.stages[-1].recipe.stages[0].options
             scores["nli"] = {"accuracy": nli_accuracy(encoder, run.probe, options["concatenation"], data_dir)}
     record = {
-        "identity": run.identity,
-        "study": study,
-        "row": run.row,
+        "key": run.key,
+        "study": context.plan.name,
+        "variant": run.variant,
         "seed": run.seed,
-        "model": str(model_of(run, store)),
-        "stages": [{"label": each.label, "hash": each.key, "start": each.start} for each in run.stages],
-        "recipes": [each.recipe.model_dump(mode="json") for each in run.stages],
+        "model": str(model_path(run, store)),
+        "stages": [{"label": stage.label, "key": stage.key, "parent": stage.parent} for stage in run.stages],
+        "recipes": [stage.recipe.model_dump(mode="json") for stage in run.stages],
         "data": run.data(),
         "cost": cost,
-        "lineage": lineage(),
+        "provenance": current_provenance().model_dump(),
     }
     curves = [
-        {"stage": each.label, "points": points}
-        for each in run.stages
-        for points in read_json(store.stage(each.key) / "curves.json").values()
+        {"stage": stage.label, "points": points}
+        for stage in run.stages
+        for points in read_json(store.stage(stage.key) / "curves.json").values()
     ]
-    with whole_folder(store.run(study, run.name)) as folder:
-        write_json(folder / "run.json", record)
-        write_json(folder / "curves.json", curves)
-        write_json(folder / "scores.json", scores)
-        write_predictions(
-            folder / "predictions", {name: (g.tolist(), p.tolist()) for name, (g, p) in predicted.items()}
-        )
+    with replace_directory(store.run(context.plan.name, run.name)) as directory:
+        write_json(directory / "run.json", record)
+        write_json(directory / "curves.json", curves)
+        write_json(directory / "scores.json", scores)
+        write_predictions(directory / "predictions", predictions)
 
 
-def model_of(run: Run, store: Store) -> Path | str:
-    """The directory, or the name, of what a run made."""
+def model_path(run: PlannedRun, store: Store) -> Path | str:
+    """Return the directory, or the name, of the model of a run."""
     if run.stages:
         return store.stage(run.stages[-1].key) / "model"
-    return run.encoder or ("cross-encoder" if run.cross_encoder else str(run.recipe.backbone))
+    return run.encoder or ("cross-encoder" if run.cross_encoder else str(run.base_recipe.backbone))
 
 
-def encoder_of(run: Run, store: Store, data_dir: Path | None) -> SupportsEncode:
-    """What a run made, ready to encode: the last stage's model, an encoder that is not trained, or the backbone."""
+def run_encoder(run: PlannedRun, store: Store, data_dir: Path | None) -> SupportsEncode:
+    """Load the encoder of a run: the last stage's model, a baseline encoder, or the backbone without training."""
     if run.stages:
         return load_torch(store.stage(run.stages[-1].key) / "model")
-    return load_any(run.encoder, data_dir=data_dir) if run.encoder else as_it_is(run.recipe, data_dir)
+    if run.encoder:
+        return load_any(run.encoder, data_dir=data_dir)
+    return untrained_encoder(run.base_recipe, data_dir)
 
 
-def as_it_is(recipe: Recipe, data_dir: Path | None) -> SupportsEncode:
-    """The backbone of a recipe before any training."""
+def untrained_encoder(recipe: Recipe, data_dir: Path | None) -> SupportsEncode:
+    """Load the backbone of a recipe before any training."""
     shape: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
     if isinstance(recipe.backbone, NewBackbone):
         rows = read_rows(recipe.backbone.text, None, data_dir)
@@ -118,24 +126,24 @@ def as_it_is(recipe: Recipe, data_dir: Path | None) -> SupportsEncode:
     return load_torch(recipe.backbone, **shape)
 
 
-def _with_axes(encoder: SupportsEncode, run: Run, data_dir: Path | None) -> SupportsEncode:
-    """Vectors on their main axes, which are fitted to the study's text and to no set that is scored."""
+def _with_pca(encoder: SupportsEncode, run: PlannedRun, data_dir: Path | None) -> SupportsEncode:
+    """Project embeddings on their principal components, fitted to the study's text and to no set that is scored."""
     if not isinstance(encoder, TorchEncoder):
-        raise UsageError(f"row {run.row}: pca needs a model")
-    rows = read_rows(run.vectors["text"], None, data_dir)
-    return with_pca(encoder, [text for row in rows for text in sentences_of(row)], int(run.vectors["pca"]))
+        raise UsageError(f"variant {run.variant}: pca needs a model")
+    rows = read_rows(run.compress["text"], None, data_dir)
+    return with_pca(encoder, [text for row in rows for text in sentences_of(row)], int(run.compress["pca"]))
 
 
-def compressed(vectors: Any, how: dict[str, Any]) -> Any:
-    """Vectors as they would be stored: cut to `dim` dimensions, as `int8`, or as bits (`binary`).
+def compress(vectors: Any, options: dict[str, Any]) -> Any:
+    """Return vectors as they would be stored: truncated to `truncate_dim`, in the `precision` int8 or binary.
 
-    int8 gives each dimension 255 steps between its extremes over these sentences, as sentence-transformers does with
-    the sentences that it is given to calibrate on. The cosine of ±1 is the share of equal bits.
+    int8 divides the range of each dimension over these sentences into 255 steps, as sentence-transformers does with its
+    calibration embeddings. The cosine of ±1 vectors is the share of equal bits, rescaled.
     """
-    if not how:
+    if not options:
         return vectors
-    vectors = np.asarray(vectors)[:, : how.get("dim")]
-    match how.get("kind", "float32"):
+    vectors = np.asarray(vectors)[:, : options.get("truncate_dim")]
+    match options.get("precision", "float32"):
         case "float32":
             return vectors
         case "int8":
@@ -144,22 +152,22 @@ def compressed(vectors: Any, how: dict[str, Any]) -> Any:
             return (np.round((vectors - low) / step) * step + low).astype(np.float32)
         case "binary":
             return np.where(vectors > 0, 1.0, -1.0).astype(np.float32)
-    raise UsageError(f"vectors cannot be made {how['kind']}: choose float32, int8 or binary")
+    raise UsageError(f"there is no precision {options['precision']!r}: choose float32, int8 or binary")
 
 
-def bytes_of(vectors: Any, how: dict[str, Any]) -> int | None:
-    """Bytes of one stored vector; None for sparse ones, which differ."""
+def bytes_per_vector(vectors: Any, options: dict[str, Any]) -> int | None:
+    """Return the bytes of one stored vector; None for sparse vectors, whose sizes differ."""
     if not isinstance(vectors, np.ndarray):
         return None
-    dim = int(how.get("dim") or vectors.shape[1])
-    return {"float32": 4 * dim, "int8": dim, "binary": -(-dim // 8)}[how.get("kind", "float32")]
+    dim = int(options.get("truncate_dim") or vectors.shape[1])
+    return {"float32": 4 * dim, "int8": dim, "binary": -(-dim // 8)}[options.get("precision", "float32")]
 
 
 def nli_accuracy(encoder: SupportsEncode, probe: Probe, concatenation: str, data_dir: Path | None) -> float:
-    """Share of NLI rows that a softmax over the concatenation of frozen vectors gets right.
+    """Return the NLI accuracy of a softmax classifier over the concatenation of frozen embeddings.
 
-    The classifier that a model was trained with is dropped after training. This one has its shape, is fitted to
-    convergence, and so says what the vectors hold, not how far that classifier had come.
+    The classifier used in training is dropped afterwards. This one has the same shape and is fitted to convergence, so
+    it measures what the embeddings contain, not how far that classifier had come.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -168,22 +176,22 @@ def nli_accuracy(encoder: SupportsEncode, probe: Probe, concatenation: str, data
     for names in (probe.train, probe.test):
         rows = [row for row in read_rows(names, None, data_dir) if isinstance(row, LabeledPair)]
         if len(rows) > probe.limit:
-            chosen = np.random.default_rng(0).permutation(len(rows))[: probe.limit]
-            rows = [rows[number] for number in np.sort(chosen)]
+            sample = np.random.default_rng(0).permutation(len(rows))[: probe.limit]
+            rows = [rows[index] for index in np.sort(sample)]
         vectors = encoder.encode([row.sentence1 for row in rows] + [row.sentence2 for row in rows])
         u, v = vectors[: len(rows)], vectors[len(rows) :]
-        part = {"u": u, "v": v, "|u-v|": np.abs(u - v), "u*v": u * v}
-        parts.append((np.hstack([part[name] for name in concatenation.split(",")]), [row.label for row in rows]))
-    (features, labels), (held_out, wanted) = parts
-    scaler = StandardScaler().fit(features)
-    model = LogisticRegression(max_iter=200).fit(scaler.transform(features), labels)
-    return float(model.score(scaler.transform(held_out), wanted))
+        blocks = {"u": u, "v": v, "|u-v|": np.abs(u - v), "u*v": u * v}
+        parts.append((np.hstack([blocks[name] for name in concatenation.split(",")]), [row.label for row in rows]))
+    (train_features, train_labels), (test_features, test_labels) = parts
+    scaler = StandardScaler().fit(train_features)
+    model = LogisticRegression(max_iter=200).fit(scaler.transform(train_features), train_labels)
+    return float(model.score(scaler.transform(test_features), test_labels))
 
 
-def _cross_encoder(
-    run: Run, sets: Mapping[str, Sequence[ScoredPair]], data_dir: Path | None
+def _cross_encoder_scores(
+    run: PlannedRun, sets: Mapping[str, Sequence[ScoredPair]], data_dir: Path | None
 ) -> dict[str, NDArray[np.float64]]:
-    """Train a cross-encoder on the same backbone and let it score every pair; it has no vectors to keep."""
+    """Train a cross-encoder on the same backbone and score every pair with it; it has no embeddings to store."""
     from sentence_transformers import CrossEncoder
 
     from kosbert.model.torch_encoder import quiet_transformers
@@ -191,19 +199,19 @@ def _cross_encoder(
 
     settings = dict(run.cross_encoder)
     rows = read_rows(settings.pop("rows"), None, data_dir)
-    pairs = [row for row in rows if isinstance(row, ScoredPair)]
-    with tempfile.TemporaryDirectory() as folder:
-        plain, made = Path(folder) / "backbone", Path(folder) / "cross-encoder"
-        if isinstance(run.recipe.backbone, NewBackbone):
-            as_it_is(run.recipe, data_dir).save(plain)  # type: ignore[attr-defined]
+    train_pairs = [row for row in rows if isinstance(row, ScoredPair)]
+    with tempfile.TemporaryDirectory() as directory:
+        backbone, out = Path(directory) / "backbone", Path(directory) / "cross-encoder"
+        if isinstance(run.base_recipe.backbone, NewBackbone):
+            untrained_encoder(run.base_recipe, data_dir).save(backbone)  # type: ignore[attr-defined]
         else:
-            shutil.copytree(find_model(str(run.recipe.backbone)), plain)
-        (plain / "modules.json").unlink(missing_ok=True)  # its transformer alone, without the pooling
+            shutil.copytree(find_model(str(run.base_recipe.backbone)), backbone)
+        (backbone / "modules.json").unlink(missing_ok=True)  # the transformer alone, without pooling
         with quiet_transformers():
-            train_cross_encoder(plain, pairs, sets[run.dev[0]], out=made, seed=run.seed, **settings)
-            model = CrossEncoder(str(made), local_files_only=True)
-        found = {}
-        for name, each in sets.items():
-            texts = [(clean(pair.sentence1), clean(pair.sentence2)) for pair in each]
-            found[name] = np.asarray(model.predict(texts, show_progress_bar=False), np.float64)
-    return found
+            train_cross_encoder(backbone, train_pairs, sets[run.dev[0]], out=out, seed=run.seed, **settings)
+            model = CrossEncoder(str(out), local_files_only=True)
+        predictions = {}
+        for name, pairs in sets.items():
+            texts = [(clean(pair.sentence1), clean(pair.sentence2)) for pair in pairs]
+            predictions[name] = np.asarray(model.predict(texts, show_progress_bar=False), np.float64)
+    return predictions

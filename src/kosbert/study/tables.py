@@ -1,225 +1,233 @@
-"""The tables of a report, once for both of its forms: the page and its Markdown twin."""
+"""Tables of a report, for HTML, Markdown and the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import Any
 
 from kosbert.evaluation.sts import CORRELATIONS
-from kosbert.study.summary import chosen_on_dev, standings
+from kosbert.study.summarize import ranking, selected_on_dev
+from kosbert.study.summary import EvalSet, Example, SeedMean, SliceScores, StudySummary, VariantMean, VariantSummary
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a cell: text, something smaller behind it, a kind for the style sheet, a share for a bar."""
+    """A table cell: text, small text after it, a CSS class, and a bar of relative length 0 to 1."""
 
     text: str
     small: str = ""
-    kind: str = ""
+    css: str = ""
     bar: float | None = None
+
+
+EMPTY = Cell("–")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headings and rows; a row may be marked."""
+    """A table; a row with a single cell is the heading of a group."""
 
-    heads: list[str]
+    header: list[str]
     rows: list[list[Cell]]
-    marked: tuple[int, ...] = ()
+    highlighted: tuple[int, ...] = ()
 
     def html(self) -> str:
-        """In a box of its own, which scrolls where the page is narrow."""
-        head = "".join(f"<th{_WIDE if each.startswith('sentence ') else ''}>{escape(each)}</th>" for each in self.heads)
+        """Return HTML inside a box that scrolls on narrow screens."""
+        header = "".join(f"<th{_text_class(name)}>{escape(name)}</th>" for name in self.header)
         body = []
         for number, row in enumerate(self.rows):
             cells = "".join(map(_html_cell, row))
-            if len(row) == 1:  # the heading of a group
-                cells = f'<td class="group" colspan="{len(self.heads)}">{escape(row[0].text)}</td>'
-            kind = ' class="best"' if number in self.marked else ""
-            body.append(f"<tr{kind}>{cells}</tr>")
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+            if len(row) == 1:
+                cells = f'<td class="group" colspan="{len(self.header)}">{escape(row[0].text)}</td>'
+            css = ' class="best"' if number in self.highlighted else ""
+            body.append(f"<tr{css}>{cells}</tr>")
+        table = f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         return f'<div class="scroll" tabindex="0">{table}</div>'
 
     def markdown(self) -> str:
-        """With pipes; a marked row and the best of a line are bold."""
-        lines = ["| " + " | ".join(map(_plain, self.heads)) + " |"]
-        lines.append("|" + "---|" * len(self.heads))
+        """Return a Markdown table; highlighted rows and the best value of a slice are bold."""
+        lines = ["| " + " | ".join(map(_markdown_text, self.header)) + " |"]
+        lines.append("|" + "---|" * len(self.header))
         for number, row in enumerate(self.rows):
-            cells = [_plain(f"{cell.text} {cell.small}".strip()) for cell in row]
-            cells = [f"**{text}**" if cell.kind == "top" else text for cell, text in zip(row, cells, strict=True)]
-            cells += [""] * (len(self.heads) - len(cells))
-            if number in self.marked or len(row) == 1:
+            cells = [_markdown_text(f"{cell.text} {cell.small}".strip()) for cell in row]
+            cells = [f"**{text}**" if cell.css == "top" else text for cell, text in zip(row, cells, strict=True)]
+            cells += [""] * (len(self.header) - len(cells))
+            if number in self.highlighted or len(row) == 1:
                 cells[0] = f"**{cells[0]}**"
             lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
 
-_WIDE = ' class="text"'  # headings of columns that hold sentences
+def _text_class(name: str) -> str:
+    return ' class="text"' if name.startswith("sentence ") else ""
 
 
 def _html_cell(cell: Cell) -> str:
     small = f" <small>{escape(cell.small)}</small>" if cell.small else ""
     bar = "" if cell.bar is None else f'<span class="bar" style="width:{6 * cell.bar:.2f}rem"></span> '
-    kind = f' class="{cell.kind}"' if cell.kind else ""
-    return f"<td{kind}>{bar}{escape(cell.text)}{small}</td>"
+    css = f' class="{cell.css}"' if cell.css else ""
+    return f"<td{css}>{bar}{escape(cell.text)}{small}</td>"
 
 
-def _plain(text: str) -> str:
+def _markdown_text(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def hundred(value: float | None, digits: int = 2) -> str:
-    """A correlation as tables show it."""
+def percent(value: float | None, digits: int = 2) -> str:
+    """Format a correlation or accuracy ×100."""
     return "–" if value is None else f"{100 * value:.{digits}f}".replace("-", "−")
 
 
 def points(difference: float) -> str:
-    """A difference with its sign, and a true minus."""
+    """Format a difference in points with its sign and a true minus."""
     return f"{100 * difference:+.1f}".replace("-", "−")
 
 
-def with_spread(seeds: Mapping[str, Any] | None) -> Cell:
-    """Mean and standard deviation over seeds."""
-    if seeds is None:
-        return Cell("undefined", kind="dim")
-    spread = f"± {hundred(seeds['deviation'])}" if seeds["deviation"] is not None else ""
-    return Cell(hundred(seeds["mean"]), spread)
+def mean_and_std(score: SeedMean | VariantMean | None) -> Cell:
+    """Format mean ± standard deviation over seeds."""
+    if score is None:
+        return Cell("undefined", css="dim")
+    return Cell(percent(score.mean), f"± {percent(score.std)}" if score.std is not None else "")
 
 
-def main_table(found: Mapping[str, Any]) -> Table:
-    """The main table: a row for each order, Pearson and Spearman, ours beside the published ones."""
-    tests = [each for each in found["sets"] if each["role"] == "test"]
-    published = found["published"]
-    heads = ["row", "seeds"]
+def results_table(summary: StudySummary) -> Table:
+    """Return the main table: one row per variant with Pearson, Spearman and intervals, next to published scores."""
+    tests, dev, published = summary.test_sets, summary.dev_set, summary.published_scores
+    has_accuracy = any(variant.nli_accuracy for variant in summary.variants)
+    has_sizes = len({variant.bytes_per_vector for variant in summary.variants if variant.bytes_per_vector}) > 1
+    has_pearson = any("cosine_pearson" in variant.published for variant in summary.variants)
+    header = ["variant", "seeds"]
     for test in tests:
-        heads += [f"{test['name']}: Pearson", "Spearman", "95% interval"]
-    if found["accuracy"]:
-        heads.append("NLI accuracy")
-    if len(set(found["bytes"].values())) > 1:
-        heads.append("bytes a vector")
-    both = any("cosine_pearson" in theirs for theirs in published["rows"].values()) if published else False
+        header += [f"{test.name}: Pearson", "Spearman", "95% CI"]
+    if has_accuracy:
+        header.append("NLI accuracy")
+    if has_sizes:
+        header.append("bytes per vector")
     if published:
-        heads.append(f"published, {published['set']}: {'Pearson / ' if both else ''}Spearman")
-    heads.append("dev")
-    dev = next((each for each in found["sets"] if each["role"] == "dev"), None)
-    best = {standings(found, test["name"])[0] for test in tests[:1] if test["rows"]}
-    rows, marked = [], []
-    for number, name in enumerate(found["rows"]):
-        some = next((test["rows"][name] for test in tests if name in test["rows"]), None)
-        cells = [Cell(name), Cell(str(len(some["seeds"])) if some else "0")]
+        header.append(f"published, {published.dataset}: {'Pearson / ' if has_pearson else ''}Spearman")
+    header.append("dev")
+    rows = []
+    for variant in summary.variants:
+        name = variant.name
+        seeds = next((test.scores[name].seeds for test in tests if name in test.scores), [])
+        cells = [Cell(name), Cell(str(len(seeds)))]
         for test in tests:
-            scores = test["rows"].get(name)
-            if scores is None:
-                why = "undefined" if name in test["undefined"] else "not measured"
-                why = "failed" if name in found["failed_rows"] else why
-                cells += [Cell("–"), Cell("–", why if test is tests[0] else "", "dim"), Cell("–")]
-                continue
-            spearman = scores["spearman"]
-            interval = f"{hundred(spearman['low'], 1)} to {hundred(spearman['high'], 1)}"
-            cells += [with_spread(scores["measures"]["cosine_pearson"]), with_spread(spearman), Cell(interval)]
-        if found["accuracy"]:
-            cells.append(with_spread(found["accuracy"][name]) if name in found["accuracy"] else Cell("–"))
-        if len(set(found["bytes"].values())) > 1:
-            size = found["bytes"].get(name)
-            cells.append(Cell("–" if size is None else f"{size:,}"))
+            cells += _score_cells(test, variant, with_reason=test is tests[0])
+        if has_accuracy:
+            cells.append(mean_and_std(variant.nli_accuracy) if variant.nli_accuracy else EMPTY)
+        if has_sizes:
+            cells.append(EMPTY if variant.bytes_per_vector is None else Cell(f"{variant.bytes_per_vector:,}"))
         if published:
-            theirs = published["rows"].get(name, {})
-            measures = ("pearson", "spearman") if both else ("spearman",)
-            values = [hundred(theirs.get(f"cosine_{each}"), 2) for each in measures]
-            cells.append(Cell(" / ".join(values) if theirs else "–"))
-        own = dev["rows"].get(name) if dev else None
-        cells.append(with_spread(own["spearman"]) if own else Cell("–"))
+            metrics = ("cosine_pearson", "cosine_spearman") if has_pearson else ("cosine_spearman",)
+            values = [percent(variant.published.get(metric)) for metric in metrics]
+            cells.append(Cell(" / ".join(values)) if variant.published else EMPTY)
+        cells.append(mean_and_std(dev.scores[name].spearman) if dev and name in dev.scores else EMPTY)
         rows.append(cells)
-        if name in best:
-            marked.append(number)
-    return Table(heads, rows, tuple(marked))
+    best = ranking(summary)[:1]
+    return Table(header, rows, tuple(n for n, name in enumerate(summary.variant_names) if name in best))
 
 
-def eight_table(test: Mapping[str, Any], rows: Sequence[str]) -> Table:
-    """Every similarity with both correlations and their average, means over seeds, ours above the published ones."""
-    measures = ["average", *CORRELATIONS]
-    lines = []
-    for name in rows:
-        if name in test["rows"]:
-            own = test["rows"][name]["measures"]
-            means = (own[each]["mean"] if own.get(each) else None for each in measures)
-            lines.append([Cell(name), *(Cell(hundred(value)) for value in means)])
-    if test["elsewhere"]:
-        lines.append([Cell("published")])
-        for model, own in test["elsewhere"].items():
-            lines.append([Cell(model), *(Cell(hundred(own.get(each))) for each in measures)])
-    return Table(["row", *(each.replace("_", ", ") for each in measures)], lines)
+def _score_cells(test: EvalSet, variant: VariantSummary, with_reason: bool) -> list[Cell]:
+    scores = test.scores.get(variant.name)
+    if scores is None:
+        reason = "undefined" if variant.name in test.undefined else "not measured"
+        reason = "failed" if variant.failed else reason
+        return [EMPTY, Cell("–", reason if with_reason else "", "dim"), EMPTY]
+    spearman = scores.spearman
+    interval = f"{percent(spearman.ci_low, 1)} to {percent(spearman.ci_high, 1)}"
+    return [mean_and_std(scores.metrics["cosine_pearson"]), mean_and_std(spearman), Cell(interval)]
 
 
-def verdict_table(test: Mapping[str, Any], rows: Sequence[str]) -> Table:
-    """Every two rows: by how many points the row is ahead of the column, or that they are a tie."""
-    known = [row for row in rows if row in test["rows"]]
-    found = {}
-    for each in test["comparisons"]:
-        found[each["first"], each["second"]] = (each["difference"], each["verdict"], each["p"], "first")
-        found[each["second"], each["first"]] = (-each["difference"], each["verdict"], each["p"], "second")
-    lines = []
-    for row in known:
+def metrics_table(test: EvalSet, variants: Sequence[str]) -> Table:
+    """Return all eight STS metrics and their average, means over seeds, above the published ones."""
+    names = ["average", *CORRELATIONS]
+    rows = []
+    for variant in variants:
+        if variant in test.scores:
+            metrics = test.scores[variant].metrics
+            scores = [metrics.get(name) for name in names]
+            rows.append([Cell(variant), *(Cell(percent(score.mean if score else None)) for score in scores)])
+    if test.published:
+        rows.append([Cell("published")])
+        for model, values in test.published.items():
+            rows.append([Cell(model), *(Cell(percent(values.get(name))) for name in names)])
+    return Table(["variant", *(name.replace("_", ", ") for name in names)], rows)
+
+
+def significance_table(test: EvalSet, variants: Sequence[str]) -> Table:
+    """Return the difference of every two variants (row minus column); n.s. marks those that are not significant."""
+    names = [variant for variant in variants if variant in test.scores]
+    comparisons = {frozenset((item.first, item.second)): item for item in test.comparisons}
+    rows = []
+    for row in names:
         cells = [Cell(row)]
-        for column in known:
+        for column in names:
             if row == column:
-                cells.append(Cell("·", kind="self"))
+                cells.append(Cell("·", css="self"))
                 continue
-            difference, verdict, p, side = found[row, column]
-            small = f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
-            if verdict == "tie":
-                cells.append(Cell("tie", points(difference), "tie"))
+            comparison = comparisons[frozenset((row, column))]
+            p_value = comparison.p_value
+            difference = comparison.difference if comparison.first == row else -comparison.difference
+            if comparison.significant:
+                small = f"p {'< 0.001' if p_value < 0.001 else f'= {p_value:.3f}'}"
+                cells.append(Cell(points(difference), small, "better" if comparison.winner == row else "worse"))
             else:
-                cells.append(Cell(points(difference), small, "won" if verdict == side else "lost"))
-        lines.append(cells)
-    return Table(["row less column", *known], lines)
+                cells.append(Cell(points(difference), "n.s.", "ns"))
+        rows.append(cells)
+    return Table(["row minus column", *names], rows)
 
 
-def slice_table(entries: Sequence[Mapping[str, Any]], rows: Sequence[str]) -> Table:
-    """Spearman on parts of a test set; the best of each part is bold."""
-    known = [row for row in rows if any(row in each["rows"] for each in entries)]
-    lines: list[list[Cell]] = []
-    for kind, group in groupby(entries, key=lambda each: each["kind"]):
-        lines.append([Cell(f"by {kind}")])
-        for each in group:
-            values = [each["rows"].get(row) for row in known]
+def slice_table(slices: Sequence[SliceScores], variants: Sequence[str]) -> Table:
+    """Return Spearman by slice of a test set; the best variant of each slice is bold."""
+    names = [variant for variant in variants if any(variant in part.spearman for part in slices)]
+    rows: list[list[Cell]] = []
+    for kind, group in groupby(slices, key=lambda part: part.kind):
+        rows.append([Cell(f"by {kind}")])
+        for part in group:
+            values = [part.spearman.get(name) for name in names]
             top = max((value for value in values if value is not None), default=None)
             cells = [
-                Cell(hundred(value, 1), kind="top" if value is not None and value == top else "") for value in values
+                Cell(percent(value, 1), css="top" if value is not None and value == top else "") for value in values
             ]
-            lines.append([Cell(each["name"]), Cell(f"{each['pairs']:,}"), *cells])
-    return Table(["slice", "pairs", *known], lines)
+            rows.append([Cell(part.name), Cell(f"{part.pairs:,}"), *cells])
+    return Table(["slice", "pairs", *names], rows)
 
 
-def example_table(entries: Sequence[Mapping[str, Any]], best: str, other: str) -> Table:
-    """Pairs to look at, with what people, the best row and the other one say."""
-    lines: list[list[Cell]] = []
-    shown = [name for name in ("sentence1", "sentence2") if name in entries[0]] or ["pair"] if entries else []
-    titles = {"wins": f"{best} is nearer to people than {other}", "loses": f"{best} is farther off than {other}"}
-    for kind, group in groupby(entries, key=lambda each: each["kind"]):
-        lines.append([Cell(titles[kind])])
-        for each in group:
-            scores = [Cell(f"{each[name]:.1f}") for name in ("gold", "best", "other")]
-            texts = [Cell(str(each[name]), kind="text") for name in shown]
-            lines.append([*texts, *scores, Cell(each["source"] or "–", kind="dim")])
-    heads = [name.replace("sentence", "sentence ") for name in shown]
-    return Table([*heads, "people", best, other, "source"], lines)
+def example_table(examples: Sequence[Example], best: str, runner_up: str) -> Table:
+    """Return example pairs with the human score and the ranks of the two best variants."""
+    titles = {"best": f"{best} is closer to the human score", "runner_up": f"{runner_up} is closer to the human score"}
+    with_texts = any(example.sentence1 is not None for example in examples)
+    rows: list[list[Cell]] = []
+    for closer, group in groupby(examples, key=lambda example: example.closer):
+        rows.append([Cell(titles[closer])])
+        for example in group:
+            texts = [example.sentence1 or "", example.sentence2 or ""] if with_texts else [str(example.pair)]
+            scores = (example.gold, example.best, example.runner_up)
+            rows.append(
+                [*(Cell(text, css="text") for text in texts), *(Cell(f"{score:.1f}") for score in scores),
+                 Cell(example.source or "–", css="dim")]
+            )  # fmt: skip
+    return Table(
+        [*(("sentence 1", "sentence 2") if with_texts else ("pair",)), "human", best, runner_up, "source"], rows
+    )
 
 
-def cost_table(found: Mapping[str, Any]) -> Table:
-    """What each row costs: training alone, and how much of it no row above had paid for."""
-    most = max((each["seconds"] or 0.0 for each in found["costs"]), default=0.0) or 1.0
-    lines = []
-    for each in found["costs"]:
-        seconds = each["seconds"]
-        time = Cell("–") if seconds is None else Cell(_duration(seconds), bar=seconds / most)
-        chain = " → ".join(each["chain"]) or "nothing is trained"
-        lines.append(
-            [Cell(each["row"]), Cell(chain), Cell(f"{each['steps']:,}" if each["steps"] else "–"), time,
-             Cell(_duration(each["own"]) if each["own"] else "0 s")]
-        )  # fmt: skip
-    return Table(["row", "stages", "steps", "training, a seed", "own, all seeds"], lines)
+def cost_table(variants: Sequence[VariantSummary]) -> Table:
+    """Return the training cost of each variant, and the part that no variant above shares."""
+    longest = max((variant.seconds_per_seed or 0.0 for variant in variants), default=0.0) or 1.0
+    rows = []
+    for variant in variants:
+        seconds = variant.seconds_per_seed
+        rows.append(
+            [
+                Cell(variant.name),
+                Cell(" → ".join(variant.stages) or "no training"),
+                Cell(f"{variant.steps:,}") if variant.steps else EMPTY,
+                EMPTY if seconds is None else Cell(_duration(seconds), bar=seconds / longest),
+                Cell(_duration(variant.new_seconds) if variant.new_seconds else "0 s"),
+            ]
+        )
+    return Table(["variant", "stages", "steps", "time per seed", "not shared, all seeds"], rows)
 
 
 def _duration(seconds: float) -> str:
@@ -228,11 +236,11 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def dev_note(found: Mapping[str, Any]) -> str:
-    """Whether choosing on dev, as one must, would have led to the row that is best on test."""
-    chosen, order = chosen_on_dev(found), standings(found)
-    if not chosen or not order:
+def dev_note(summary: StudySummary) -> str:
+    """Return whether selection on dev leads to the variant that is best on test."""
+    selected, order = selected_on_dev(summary), ranking(summary)
+    if not selected or not order:
         return ""
-    if chosen == order[0]:
-        return f"Chosen on dev alone it would have been {chosen} as well."
-    return f"Chosen on dev alone it would have been {chosen}, which is not the row that leads on test."
+    if selected == order[0]:
+        return f"Selection on dev picks {selected} as well."
+    return f"Selection on dev picks {selected}, which is not the best variant on test."

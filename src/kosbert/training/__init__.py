@@ -1,9 +1,9 @@
-"""From a recipe to a model: stages, checkpoints, exact resume, several processes, distillation.
+"""Train a recipe: stages, checkpoints, exact resume, several processes, distillation.
 
-kosbert.train("recipes/nli-sts.yaml", "runs/nli-sts")
+kosbert.train("nli-sts", "runs/nli-sts")
 """
 
 from kosbert.training.recipe import Recipe
-from kosbert.training.trainer import Trained, train
+from kosbert.training.trainer import TrainResult, train
 
-__all__ = ["Recipe", "Trained", "train"]
+__all__ = ["Recipe", "TrainResult", "train"]

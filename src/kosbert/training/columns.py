@@ -1,4 +1,4 @@
-"""Rows become what a loss learns from: text columns and labels, checked before anything is trained."""
+"""Convert rows to what a loss takes: text columns and labels, checked before training starts."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from kosbert import data
 from kosbert.data.readers import NLI_LABELS
 from kosbert.data.records import LabeledPair, LabeledSentence, Record, ScoredPair, Triplet
 from kosbert.errors import UsageError
-from kosbert.losses import Needs
+from kosbert.losses import RowType
 
-HIGHEST_SCORE = 5.0  # every STS set here is scored 0 to 5; the losses want 0 to 1
+MAX_SCORE = 5.0  # every STS set here is scored 0 to 5; the losses take 0 to 1
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Text columns of equal length, (columns, rows), and for some losses one label a row."""
+class TrainColumns:
+    """Text columns of equal length, (columns, rows), and for some losses one label per row."""
 
-    columns: tuple[tuple[str, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
     labels: NDArray[Any] | None = None
 
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return len(self.texts[0])
 
-    def take(self, numbers: NDArray[np.integer[Any]]) -> "Examples":
-        """Some of the rows, in the given order."""
-        columns = tuple(tuple(column[number] for number in numbers) for column in self.columns)
-        return Examples(columns, None if self.labels is None else self.labels[numbers])
+    def select(self, rows: NDArray[np.integer[Any]]) -> "TrainColumns":
+        """Return some of the rows, in the given order."""
+        texts = tuple(tuple(column[row] for row in rows) for column in self.texts)
+        return TrainColumns(texts, None if self.labels is None else self.labels[rows])
 
 
 def read_rows(
@@ -46,60 +46,61 @@ def read_rows(
     return rows
 
 
-def examples(rows: Sequence[Record], needs: Needs | Literal["rows"], where: str) -> Examples:
-    """Rows in the shape that a loss needs; rows of another kind are converted where that has one meaning."""
+def to_columns(rows: Sequence[Record], row_type: RowType | Literal["rows"], where: str) -> TrainColumns:
+    """Convert rows to the row type of a loss.
+
+    Args:
+        rows: records of any kind; other kinds are converted where the conversion is unambiguous.
+        row_type: what the loss takes; "rows" for all sentences of each row as columns.
+        where: stage and data, for error messages.
+    """
     if not rows:
         raise UsageError(f"{where} has no rows: name a data set that has some")
     try:
-        made = _MAKERS[needs](rows)
+        columns = _CONVERTERS[row_type](rows)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
-    if made is None or not len(made):
+    if columns is None or not len(columns):
         kinds = ", ".join(sorted({type(row).__name__ for row in rows}))
-        raise UsageError(f"{where} has {kinds} rows, which give no {needs}: choose data or a loss that fit")
-    return made
+        raise UsageError(f"{where} has {kinds} rows, which give no {row_type}: choose data and a loss that fit")
+    return columns
 
 
-def _scored_pairs(rows: Sequence[Record]) -> Examples | None:
+def _scored_pairs(rows: Sequence[Record]) -> TrainColumns | None:
     pairs = [row for row in rows if isinstance(row, ScoredPair)]
     if len(pairs) < len(rows):
         return None
-    scores = np.array([pair.score for pair in pairs], np.float32) / HIGHEST_SCORE
-    if not (scores.min() >= 0 and scores.max() <= 1):  # in this form NaN is refused too
-        raise UsageError(f"scores must lie between 0 and {HIGHEST_SCORE:g}: rescale the column")
-    return Examples((tuple(p.sentence1 for p in pairs), tuple(p.sentence2 for p in pairs)), scores)
+    scores = np.array([pair.score for pair in pairs], np.float32) / MAX_SCORE
+    if not (scores.min() >= 0 and scores.max() <= 1):  # written this way, NaN fails too
+        raise UsageError(f"scores must lie between 0 and {MAX_SCORE:g}: rescale the column")
+    return TrainColumns((tuple(pair.sentence1 for pair in pairs), tuple(pair.sentence2 for pair in pairs)), scores)
 
 
-def _labeled_pairs(rows: Sequence[Record]) -> Examples | None:
+def _labeled_pairs(rows: Sequence[Record]) -> TrainColumns | None:
     pairs = [row for row in rows if isinstance(row, LabeledPair)]
     if len(pairs) < len(rows):
         return None
     pairs = [pair for pair in pairs if pair.label != "-"]  # SNLI: the annotators reached no majority
-    found = sorted({pair.label for pair in pairs})
-    if not set(found) <= set(NLI_LABELS):
-        raise UsageError(f"the labels are {', '.join(found)}: NLI needs {', '.join(NLI_LABELS)}")
-    if len(found) == 1:
-        raise UsageError(f"every row has the label {found[0]}: classification needs rows of two or more classes")
+    names = sorted({pair.label for pair in pairs})
+    if not set(names) <= set(NLI_LABELS):
+        raise UsageError(f"the labels are {', '.join(names)}: NLI needs {', '.join(NLI_LABELS)}")
+    if len(names) == 1:
+        raise UsageError(f"every row has the label {names[0]}: classification needs rows of two or more classes")
     labels = np.array([NLI_LABELS.index(pair.label) for pair in pairs], np.int64)
-    return Examples((tuple(p.sentence1 for p in pairs), tuple(p.sentence2 for p in pairs)), labels)
+    return TrainColumns((tuple(pair.sentence1 for pair in pairs), tuple(pair.sentence2 for pair in pairs)), labels)
 
 
-def _triplets(rows: Sequence[Record]) -> Examples | None:
+def _triplets(rows: Sequence[Record]) -> TrainColumns | None:
     triplets = [row for row in rows if isinstance(row, Triplet)]
     triplets += data.nli_triplets([row for row in rows if isinstance(row, LabeledPair)])
     if not triplets:
         return None
-    return Examples(
-        (
-            tuple(each.anchor for each in triplets),
-            tuple(each.positive for each in triplets),
-            tuple(each.negative for each in triplets),
-        )
-    )
+    anchors, positives = (tuple(getattr(row, name) for row in triplets) for name in ("anchor", "positive"))
+    return TrainColumns((anchors, positives, tuple(row.negative for row in triplets)))
 
 
-def _pairs(rows: Sequence[Record]) -> Examples | None:
-    """Triplets where there are any; else neighbors in a group of paraphrases; else entailments."""
+def _pairs(rows: Sequence[Record]) -> TrainColumns | None:
+    """Return triplets if there are any, else adjacent sentences of paraphrase groups and entailments."""
     triplets = _triplets(rows)
     if triplets is not None:
         return triplets
@@ -109,23 +110,23 @@ def _pairs(rows: Sequence[Record]) -> Examples | None:
             groups[row.label].append(row.text)
     pairs = [pair for texts in groups.values() for pair in pairwise(dict.fromkeys(texts))]
     pairs += data.nli_pairs([row for row in rows if isinstance(row, LabeledPair)])
-    return Examples((tuple(first for first, _ in pairs), tuple(second for _, second in pairs))) if pairs else None
+    return TrainColumns((tuple(first for first, _ in pairs), tuple(second for _, second in pairs))) if pairs else None
 
 
-def _sentences(rows: Sequence[Record]) -> Examples:
-    """Every distinct sentence once, whatever kind of row it stands in."""
+def _sentences(rows: Sequence[Record]) -> TrainColumns:
+    """Return every distinct sentence once, from rows of any kind."""
     distinct = dict.fromkeys(text for row in rows for text in data.sentences_of(row) if text.strip())
-    return Examples((tuple(distinct),))
+    return TrainColumns((tuple(distinct),))
 
 
-def _rows(rows: Sequence[Record]) -> Examples | None:
-    """Every row with its sentences, if all have equally many."""
-    texts = dict.fromkeys(tuple(data.sentences_of(row)) for row in rows)
-    columns = tuple(zip(*texts, strict=True)) if len({len(each) for each in texts}) == 1 else ()
-    return Examples(columns) if columns else None
+def _rows(rows: Sequence[Record]) -> TrainColumns | None:
+    """Return the sentences of each row as columns, if all rows have the same number of sentences."""
+    distinct = dict.fromkeys(tuple(data.sentences_of(row)) for row in rows)
+    columns = tuple(zip(*distinct, strict=True)) if len({len(texts) for texts in distinct}) == 1 else ()
+    return TrainColumns(columns) if columns else None
 
 
-_MAKERS = {
+_CONVERTERS = {
     "scored pairs": _scored_pairs,
     "labeled pairs": _labeled_pairs,
     "triplets": _triplets,

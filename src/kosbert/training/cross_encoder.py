@@ -1,15 +1,14 @@
-"""A cross-encoder: it reads both sentences at once and gives a score, no vectors. What a sentence encoder gives up.
+"""Cross-encoder baseline: takes both sentences at once and returns a score, no embeddings.
 
-Sentence-BERT's tables put it beside the sentence encoders (Reimers and Gurevych 2019, section 4.2, the rows BERT-STSb):
-more accurate, and useless for search, where every query would meet every sentence. Trained and run by
-sentence-transformers' own CrossEncoder, so that its numbers are those that others get.
+Sentence-BERT's tables compare with it (Reimers and Gurevych 2019, §4.2, the rows BERT-STSb): more accurate, but too
+slow for search, where it would have to score every query with every sentence. Trained and run with
+sentence-transformers' CrossEncoder, so that the numbers are comparable with those of others.
 
-    scores = train_cross_encoder("klue/bert-base as a directory", train, dev, out="runs/cross-encoder")
+    scores = train_cross_encoder("path/to/klue-bert-base", train, dev, out="runs/cross-encoder")
     score_cross_encoder("runs/cross-encoder", test)
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,12 +22,12 @@ from transformers.utils import logging as transformers_logging
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import pearson, spearman
+from kosbert.files import atomic_directory
 from kosbert.model import best_device
 from kosbert.text import clean
+from kosbert.training.columns import MAX_SCORE
 
 Scores: TypeAlias = dict[str, float | None]
-
-HIGHEST = 5.0  # of every STS set here; the loss wants scores between 0 and 1
 
 
 def train_cross_encoder(
@@ -43,18 +42,18 @@ def train_cross_encoder(
     seed: int = 0,
     device: str | None = None,
 ) -> Scores:
-    """Train a backbone with a fresh head of one output, save it, and score it on dev; nothing is chosen on dev.
+    """Train a cross-encoder, save it, and score it on dev. Nothing is selected on dev.
 
     Args:
         backbone: directory of a plain encoder with safetensors and a tokenizer.
-        pairs: what it learns from.
-        dev: what is scored at the end.
-        out: a new directory for the model, with `kosbert.json` beside it: settings, losses, scores.
-        epochs: how often it sees all pairs; half an epoch is 0.5.
-        batch_size: pairs of a step.
-        lr: learning rate at its highest, after a tenth of the steps; it falls to 0 (section 3.3 of the paper).
+        pairs: training pairs.
+        dev: pairs to score at the end.
+        out: a new directory for the model, with arguments, losses and scores in `kosbert.json`.
+        epochs: passes over all pairs; may be a fraction.
+        batch_size: pairs per step.
+        lr: peak learning rate, after 10 % of the steps; then linear decay to 0 (§3.3 of the paper).
         seed: of the head, the order of the pairs and dropout.
-        device: where to train; by default the fastest that the machine has.
+        device: by default the fastest of the machine.
     """
     from datasets import Dataset
     from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
@@ -68,15 +67,12 @@ def train_cross_encoder(
         raise UsageError("there are no pairs to train on or none to score: give both")
     if (source / "modules.json").is_file():
         raise UsageError(f"{source} is a sentence encoder: give the directory of a plain backbone")
-    set_seed(seed)  # before the head is drawn
+    set_seed(seed)  # before the head is initialized
     model = _load(source, device, num_labels=1)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, because only a rename on the same disk is all or nothing.
-    workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        steps = max(1, round(epochs * -(-len(pairs) // batch_size)))
+    steps = max(1, round(epochs * -(-len(pairs) // batch_size)))
+    with tempfile.TemporaryDirectory() as trainer_dir:
         arguments = CrossEncoderTrainingArguments(
-            output_dir=str(workshop / "trainer"),
+            output_dir=trainer_dir,
             max_steps=steps,
             per_device_train_batch_size=batch_size,
             learning_rate=lr,
@@ -93,47 +89,43 @@ def train_cross_encoder(
         columns = {
             "sentence1": [clean(pair.sentence1) for pair in pairs],
             "sentence2": [clean(pair.sentence2) for pair in pairs],
-            "label": [pair.score / HIGHEST for pair in pairs],
+            "label": [pair.score / MAX_SCORE for pair in pairs],
         }
         trainer = CrossEncoderTrainer(
             model=model, args=arguments, train_dataset=Dataset.from_dict(columns), loss=BinaryCrossEntropyLoss(model)
         )
         trainer.remove_callback(PrinterCallback)  # standard output is for results
         trainer.train()
-        scores = score_cross_encoder(model, dev)
-        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-        if not np.isfinite(losses).all():
-            raise KosbertError("the loss became NaN: train again with a lower lr")
-        settings = {"backbone": str(backbone), "epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
-        card = {"kind": "cross-encoder", **settings, "pairs": len(pairs), "steps": steps, "losses": losses}
-        model.save_pretrained(str(workshop / "model"), create_model_card=False, safe_serialization=True)
-        text = json.dumps(card | {"dev": scores}, ensure_ascii=False, indent=2)
-        (workshop / "model" / "kosbert.json").write_text(text + "\n", encoding="utf-8")
-        if target.exists():
-            target.rmdir()
-        (workshop / "model").rename(target)
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+    scores = score_cross_encoder(model, dev)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    if not np.isfinite(losses).all():
+        raise KosbertError("the loss became NaN: train again with a lower lr")
+    settings = {"backbone": str(backbone), "epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
+    card = {"kind": "cross-encoder", **settings, "pairs": len(pairs), "steps": steps, "losses": losses, "dev": scores}
+    with atomic_directory(target) as directory:
+        model.save_pretrained(str(directory), create_model_card=False, safe_serialization=True)
+        text = json.dumps(card, ensure_ascii=False, indent=2)
+        (directory / "kosbert.json").write_text(text + "\n", encoding="utf-8")
     return scores
 
 
 def score_cross_encoder(
     model: CrossEncoder | str | Path, pairs: Sequence[ScoredPair], *, batch_size: int = 32, device: str | None = None
 ) -> Scores:
-    """Pearson and Spearman correlation of the predicted with the gold score, over all pairs at once."""
-    loaded = _load(Path(model).expanduser(), device) if isinstance(model, str | Path) else model
+    """Return Pearson and Spearman correlation of predicted and gold scores over all pairs at once."""
+    cross_encoder = _load(Path(model).expanduser(), device) if isinstance(model, str | Path) else model
     texts = [(clean(pair.sentence1), clean(pair.sentence2)) for pair in pairs]
-    predicted = np.asarray(loaded.predict(texts, batch_size=batch_size, show_progress_bar=False), np.float64)
+    predicted = np.asarray(cross_encoder.predict(texts, batch_size=batch_size, show_progress_bar=False), np.float64)
     gold = np.array([pair.score for pair in pairs])
     return {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
 
 
 def _load(directory: Path, device: str | None, **arguments: Any) -> CrossEncoder:
-    """A CrossEncoder from a directory; weights that are pickled are refused, code that comes with them is not run."""
+    """Load a CrossEncoder from a directory; rejects pickled weights and runs no remote code."""
     if not directory.is_dir():
         raise UsageError(f"there is no directory {directory}: give the directory of a model")
-    verbosity, bars_shown = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()  # that the head is new is no news
+    verbosity, bars_enabled = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()  # no warning about the new head
     transformers_logging.disable_progress_bar()
     try:
         return CrossEncoder(
@@ -143,12 +135,12 @@ def _load(directory: Path, device: str | None, **arguments: Any) -> CrossEncoder
             model_kwargs={"use_safetensors": True, "dtype": torch.float32},
             **arguments,
         )
-    except Exception as error:  # a damaged file raises whatever its reader raises
+    except Exception as error:  # a damaged file can raise anything
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise KosbertError(
             f"the model in {directory} cannot be loaded ({reason}): give an encoder with safetensors and a tokenizer"
         ) from error
     finally:
         transformers_logging.set_verbosity(verbosity)
-        if bars_shown:
+        if bars_enabled:
             transformers_logging.enable_progress_bar()

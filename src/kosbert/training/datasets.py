@@ -1,9 +1,10 @@
-"""What a stage is trained on: rows read once and fingerprinted, checked, tokenized, with their loss."""
+"""Training data of a recipe: read and filter rows, convert them to columns, add teacher embeddings, tokenize."""
 
 import hashlib
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,174 +17,202 @@ from sentence_transformers import SentenceTransformer
 from kosbert.data.leakage import without
 from kosbert.data.records import Record, ScoredPair, sentences_of
 from kosbert.data.registry import references
-from kosbert.distributed import in_the_first
+from kosbert.distributed import on_rank_zero
 from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES, Loss, build
+from kosbert.losses.features import Features
 from kosbert.model.tokenized_corpus import TokenizedCorpus
-from kosbert.training.augmentation import edited
-from kosbert.training.columns import Examples, examples, read_rows
-from kosbert.training.distillation import Reading, joint_vectors
-from kosbert.training.loop import TrainDataset
-from kosbert.training.nearest_neighbors import neighbors
-from kosbert.training.recipe import Recipe, Source, Stage
+from kosbert.progress import ProgressCallback
+from kosbert.training.augmentation import edited_copies, nearest_neighbors
+from kosbert.training.columns import TrainColumns, read_rows, to_columns
+from kosbert.training.distillation import combined_embeddings
+from kosbert.training.recipe import DataSource, Recipe, Stage
+
+
+@dataclass(frozen=True)
+class TrainDataset:
+    """One data source of a stage, ready for training: tokenized columns, labels, loss."""
+
+    corpus: TokenizedCorpus
+    columns: tuple[NDArray[np.int64], ...]  # sentence numbers in `corpus`, (rows,) per column
+    labels: NDArray[Any] | None
+    loss: Loss
+    batch_size: int
+    weight: float
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens per row, all columns together."""
+        return self.tokens(np.arange(len(self.columns[0])))
+
+    def tokens(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return the tokens of some rows, all columns together."""
+        total: NDArray[np.int64] = sum(
+            (self.corpus.lengths[column[rows]] for column in self.columns), np.zeros(1, np.int64)
+        )
+        return total
+
+    def features(self, rows: NDArray[np.integer[Any]]) -> list[Features]:
+        """Return one batch of features per column, with sentence ids so that the loss need not hash the tokens."""
+        batches = []
+        for column in self.columns:
+            features = self.corpus.batch(column[rows])
+            ids = torch.from_numpy(self.corpus.sentence_ids[column[rows]])
+            batches.append(features | {"sentence_ids": ids.to(features["input_ids"].device)})
+        return batches
 
 
 class DataModule:
-    """The rows that a recipe names, each read once; `fingerprints` go into the model's card."""
+    """All data of a recipe, each data set read once.
 
-    def __init__(self, recipe: Recipe, folder: Path | None, reading: Reading | None = None) -> None:
-        self._recipe, self._folder, self._reading = recipe, folder, reading
+    Args:
+        recipe: names the data.
+        data_dir: directory with the files of the data sets; by default `KOSBERT_DATA`.
+        on_progress: called while a teacher encodes.
+    """
+
+    def __init__(self, recipe: Recipe, data_dir: Path | None, on_progress: ProgressCallback | None = None) -> None:
+        self._recipe, self._data_dir, self._on_progress = recipe, data_dir, on_progress
         self._rows: dict[str, list[Record]] = {}
-        self._made: dict[str, Examples] = {}
-        self.fingerprints: dict[str, dict[str, Any]] = {}
+        self._columns: dict[str, TrainColumns] = {}
+        self.fingerprints: dict[str, dict[str, Any]] = {}  # row counts and checksums, for the model card
 
     def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> list[Record]:
-        """The rows behind data sets, roles or files, one after the other."""
+        """Return the rows of data sets, roles or files, concatenated."""
         self._check_names(names)
         sources = self._recipe.references(names)
         name = " + ".join(sources) + "".join(f", {role}: {column}" for role, column in (columns or {}).items())
         if name not in self._rows:
-            self._rows[name] = rows = read_rows(sources, columns, self._folder)
+            self._rows[name] = rows = read_rows(sources, columns, self._data_dir)
             digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
             self.fingerprints[name] = {"rows": len(rows), "sha256": digest}
         return self._rows[name]
 
     def _check_names(self, names: Sequence[str]) -> None:
-        roles, known = self._recipe.data, set(references())
+        roles, data_sets = self._recipe.data, set(references())
         for name in names:
-            if name not in roles and name not in known and not Path(name).suffix:
-                raise UsageError(f"there is no role, data set or file {name!r}: {did_you_mean(name, [*roles, *known])}")
+            if name not in roles and name not in data_sets and not Path(name).suffix:
+                raise UsageError(
+                    f"there is no role, data set or file {name!r}: {did_you_mean(name, [*roles, *data_sets])}"
+                )
 
     def sentences(self, names: Sequence[str]) -> list[str]:
-        """Every sentence of the rows behind some names."""
+        """Return every sentence of some data sets, roles or files."""
         return [text for row in self.rows(names) for text in sentences_of(row)]
 
     def scored_pairs(self, names: Sequence[str]) -> dict[str, list[ScoredPair]]:
-        """STS pairs by reference, to evaluate on."""
-        found = {}
+        """Return the STS pairs to evaluate on, by data set."""
+        pairs_by_name = {}
         for reference in self._recipe.references(names):
             rows = self.rows([reference])
             pairs = [row for row in rows if isinstance(row, ScoredPair)]
             if not rows or len(pairs) < len(rows):
                 raise UsageError(f"{reference} has no scored pairs to evaluate on: name an STS set")
-            found[reference] = pairs
-        return found
+            pairs_by_name[reference] = pairs
+        return pairs_by_name
 
     def check(self, model: SentenceTransformer) -> None:
-        """See that every stage's data, loss and options fit each other, before the first of them is trained."""
+        """Check that data, loss and options of every stage fit together, before the first stage is trained."""
         for stage in self._recipe.stages:
             for source in stage.data:
-                self._examples(source, stage)
-                self._translations(source)  # read here, as all rows are: a run is known by what it has read
+                self._columns_of(source, stage)
+                self._translations(source)  # reads all rows now, so that `fingerprints` is complete
                 self._build_loss(source, stage, model, model.get_embedding_dimension())
         self.scored_pairs(self._recipe.test)
 
-    def lessons(self, stage: Stage, model: SentenceTransformer) -> list[TrainDataset]:
-        """The sources of a stage, ready to be trained on.
+    def train_datasets(self, stage: Stage, model: SentenceTransformer) -> list[TrainDataset]:
+        """Return the data sources of a stage, ready for training.
 
-        Sources that ask for the same loss share it, and so its layers: there is one projection to a teacher.
+        Sources with the same loss and options share one loss and its layers, such as the projection to the teacher.
         """
-        found: dict[str, Loss] = {}
-        lessons = []
+        losses: dict[str, Loss] = {}
+        datasets = []
         for source in stage.data:
-            made = self._examples(source, stage)
-            labels, dimension = made.labels, 0
+            columns = self._columns_of(source, stage)
+            labels, teacher_dimension = columns.labels, 0
             if source.teacher:
-                labels = self._taught(source, made.columns)
-                dimension = labels.shape[-1]
+                labels = self._teacher_embeddings(source, columns.texts)
+                teacher_dimension = labels.shape[-1]
                 if source.nearest_neighbors:
-                    made, labels = _beside_neighbors(made, labels, source.nearest_neighbors, self._recipe.seed)
-            key = json.dumps([source.loss or stage.loss, source.options, dimension], sort_keys=True)
-            if key not in found:
-                found[key] = self._build_loss(source, stage, model, dimension)
-            lessons.append(self._lesson(source, stage, model, made.columns, labels, found[key]))
-        return lessons
+                    columns, labels = _add_neighbors(columns, labels, source.nearest_neighbors, self._recipe.seed)
+            key = json.dumps([source.loss or stage.loss, source.options, teacher_dimension], sort_keys=True)
+            if key not in losses:
+                losses[key] = self._build_loss(source, stage, model, teacher_dimension)
+            batch_size = source.batch_size or self._recipe.training_arguments(stage).batch_size
+            corpus, numbers = _tokenize(model, columns.texts)
+            datasets.append(TrainDataset(corpus, numbers, labels, losses[key], batch_size, source.weight))
+        return datasets
 
-    def _taught(self, source: Source, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
-        """The teacher's vectors, (rows, dimension), or with several columns (rows, columns, dimension)."""
-        read = self._translations(source)
-        numbers: dict[str, int] = {}  # the teacher reads each distinct sentence once
-        places = [
-            [numbers.setdefault(text, len(numbers)) for text in (read.get(text, text) for text in column)]
+    def _teacher_embeddings(self, source: DataSource, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
+        """Return the teacher's embeddings, (rows, dimension), or with several columns (rows, columns, dimension)."""
+        translations = self._translations(source)
+        numbers: dict[str, int] = {}  # the teacher encodes each distinct sentence once
+        indices = [
+            [numbers.setdefault(text, len(numbers)) for text in (translations.get(text, text) for text in column)]
             for column in columns
         ]
-        with torch.random.fork_rng(devices=[]):  # a teacher that is loaded may draw numbers, a cached one does not
-            # In the first process; the others find them there.
-            in_the_first(partial(joint_vectors, source.teacher, list(numbers), self._reading))
-            vectors = joint_vectors(source.teacher, list(numbers))
-        if len(places) == 1 and len(vectors) == len(places[0]):
-            return vectors  # on disk, and they may stay there
-        found: NDArray[Any] = vectors[np.array(places[0] if len(places) == 1 else places).T]
-        return found
+        with torch.random.fork_rng(devices=[]):  # loading a teacher may draw random numbers; reading the cache does not
+            on_rank_zero(partial(combined_embeddings, source.teacher, list(numbers), self._on_progress))
+            vectors = combined_embeddings(source.teacher, list(numbers))  # the other ranks read the cache
+        if len(indices) == 1 and len(vectors) == len(indices[0]):
+            return vectors  # keep them memory-mapped
+        embeddings: NDArray[Any] = vectors[np.array(indices[0] if len(indices) == 1 else indices).T]
+        return embeddings
 
-    def _translations(self, source: Source) -> dict[str, str]:
-        """What the teacher reads for each sentence that has a translation."""
+    def _translations(self, source: DataSource) -> dict[str, str]:
+        """Return what the teacher encodes in place of each sentence that has a translation."""
         if not source.translations:
             return {}
-        texts, others = self.sentences(source.rows), self.sentences(source.translations)
-        if len(texts) != len(others):
+        texts, translated = self.sentences(source.rows), self.sentences(source.translations)
+        if len(texts) != len(translated):
             raise UsageError(
-                f"{', '.join(source.translations)} has {len(others)} sentences and {', '.join(source.rows)} has "
+                f"{', '.join(source.translations)} has {len(translated)} sentences and {', '.join(source.rows)} has "
                 f"{len(texts)}: translations must be the same rows in the same order"
             )
-        return dict(zip(texts, others, strict=True))
+        return dict(zip(texts, translated, strict=True))
 
-    def _lesson(
-        self,
-        source: Source,
-        stage: Stage,
-        model: SentenceTransformer,
-        texts: Sequence[Sequence[str]],
-        labels: NDArray[Any] | None,
-        loss_fn: Loss,
-    ) -> TrainDataset:
-        numbers: dict[str, int] = {}  # each distinct sentence is tokenized once
-        columns = tuple(
-            np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, len(column))
-            for column in texts
-        )
-        return TrainDataset(
-            tokens=TokenizedCorpus(model, list(numbers)),
-            columns=columns,
-            labels=labels,
-            loss=loss_fn,
-            batch_size=source.batch_size or self._recipe.settings(stage).batch_size,
-            weight=source.weight,
-        )
+    def _columns_of(self, source: DataSource, stage: Stage) -> TrainColumns:
+        """Return the rows of a source after its filters, as its loss takes them."""
+        loss_class = self._loss_class(source, stage)
+        where = f"stage {stage.name}, data {', '.join(source.rows)}"
+        key = f"{loss_class.row_type} {source.model_dump_json()}"
+        if key not in self._columns:
+            rows = self.rows(source.rows, source.columns)
+            if source.exclude:
+                rows = without(rows, self.rows(source.exclude), groups=loss_class.row_type == "pairs")
+            max_chars = source.max_chars or math.inf
+            rows = [
+                row for row in rows if all(source.min_chars <= len(text) <= max_chars for text in sentences_of(row))
+            ]
+            columns = to_columns(rows, "rows" if source.same_batch else loss_class.row_type, where)
+            if source.limit and source.limit < len(columns):
+                order = np.random.default_rng(self._recipe.seed).permutation(len(columns))
+                columns = columns.select(np.sort(order[: source.limit]))
+            if source.augment:
+                copies = edited_copies(columns.texts[0], source.augment, seed=self._recipe.seed)
+                columns = TrainColumns((*columns.texts, *copies))
+            self._columns[key] = columns
+        return self._columns[key]
 
-    def _examples(self, source: Source, stage: Stage) -> Examples:
-        """The rows of a source as its loss needs them, those that it asks for, cut to its limit."""
+    def _loss_class(self, source: DataSource, stage: Stage) -> type[Loss]:
+        """Return the loss of a source; options of distillation with another loss are an error."""
         name = source.loss or stage.loss
         where = f"stage {stage.name}, data {', '.join(source.rows)}"
         if (name == "distillation") != bool(source.teacher):
-            raise UsageError(f"{where}: distillation, and nothing else, needs a teacher; name a model or an ONNX file")
+            raise UsageError(f"{where}: distillation needs a teacher and other losses take none: name a model")
         if not source.teacher and (
             source.augment or source.same_batch or source.translations or source.nearest_neighbors
         ):
             raise UsageError(
-                f"{where}: only distillation knows edited, neighbors, together and translations; drop them"
+                f"{where}: augment, nearest_neighbors, same_batch and translations are for distillation only: drop them"
             )
         if source.nearest_neighbors and (source.augment or source.same_batch):
-            raise UsageError(f"{where}: neighbors stand beside single sentences; drop edited and together")
-        needs = LOSSES[name].needs
-        key = f"{needs} {source.model_dump_json()}"
-        if key not in self._made:
-            rows = self.rows(source.rows, source.columns)
-            if source.exclude:
-                rows = without(rows, self.rows(source.exclude), groups=needs == "pairs")
-            most = source.max_chars or math.inf
-            rows = [row for row in rows if all(source.min_chars <= len(text) <= most for text in sentences_of(row))]
-            made = examples(rows, "rows" if source.same_batch else needs, where)
-            if source.limit and source.limit < len(made):
-                order = np.random.default_rng(self._recipe.seed).permutation(len(made))
-                made = made.take(np.sort(order[: source.limit]))
-            if source.augment:
-                copies = edited(made.columns[0], source.augment, seed=self._recipe.seed)
-                made = Examples((*made.columns, *copies))
-            self._made[key] = made
-        return self._made[key]
+            raise UsageError(
+                f"{where}: nearest_neighbors cannot be combined with augment or same_batch: drop one of them"
+            )
+        return LOSSES[name]
 
-    def _build_loss(self, source: Source, stage: Stage, model: SentenceTransformer, teacher_dimension: int) -> Loss:
+    def _build_loss(self, source: DataSource, stage: Stage, model: SentenceTransformer, teacher_dimension: int) -> Loss:
         name = source.loss or stage.loss
         options = {**stage.options, **source.options}
         if source.teacher:
@@ -192,28 +221,40 @@ class DataModule:
             return build(name, model, **options)
         except UsageError as error:
             raise UsageError(f"stage {stage.name}: {error}") from None
-        except (TypeError, ValueError) as error:  # a word where a number belongs
+        except (TypeError, ValueError) as error:  # a word in place of a number
             raise UsageError(f"stage {stage.name}: an option of {name} has a wrong value ({error})") from None
 
-    def time_shares(self, budget: float | None) -> list[float | None]:
-        """The seconds of each stage: a budget shared by the rows that each would be trained on."""
+    def stage_budgets(self, time_budget: float | None) -> list[float | None]:
+        """Return the seconds for each stage: the time budget divided in proportion to the rows trained on."""
         stages = self._recipe.stages
-        if budget is None:
+        if time_budget is None:
             return [None] * len(stages)
         work = []
         for stage in stages:
-            rows = sum(len(self._examples(source, stage)) for source in stage.data)
-            batch_size = self._recipe.settings(stage).batch_size
+            rows = sum(len(self._columns_of(source, stage)) for source in stage.data)
+            batch_size = self._recipe.training_arguments(stage).batch_size
             work.append(stage.steps * batch_size if stage.steps else rows * (stage.epochs or 1))
-        return [budget * each / sum(work) for each in work]
+        return [time_budget * stage_work / sum(work) for stage_work in work]
 
 
-def _beside_neighbors(
-    made: Examples, vectors: NDArray[Any], count: int, seed: int
-) -> tuple[Examples, NDArray[np.float16]]:
-    """Each sentence with its neighbors, as the teacher's vectors have them: columns, and vectors for every column."""
-    (texts,) = made.columns
+def _tokenize(
+    model: SentenceTransformer, texts: Sequence[Sequence[str]]
+) -> tuple[TokenizedCorpus, tuple[NDArray[np.int64], ...]]:
+    """Tokenize each distinct sentence once; return the corpus and, per column, the sentence number of each row."""
+    numbers: dict[str, int] = {}
+    columns = tuple(
+        np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, len(column))
+        for column in texts
+    )
+    return TokenizedCorpus(model, list(numbers)), columns
+
+
+def _add_neighbors(
+    columns: TrainColumns, vectors: NDArray[Any], count: int, seed: int
+) -> tuple[TrainColumns, NDArray[np.float16]]:
+    """Add the nearest neighbors of each sentence as columns; return the columns and their teacher embeddings."""
+    (texts,) = columns.texts
     if len(texts) <= count:
-        raise UsageError(f"{len(texts)} sentences have no {count} neighbors each: ask for fewer")
-    places = np.column_stack([np.arange(len(texts)), neighbors(vectors, count, seed=seed)])
-    return Examples(tuple(tuple(texts[place] for place in column) for column in places.T)), vectors[places]
+        raise UsageError(f"{len(texts)} sentences do not have {count} neighbors each: lower nearest_neighbors")
+    rows = np.column_stack([np.arange(len(texts)), nearest_neighbors(vectors, count, seed=seed)])
+    return TrainColumns(tuple(tuple(texts[row] for row in column) for column in rows.T)), vectors[rows]

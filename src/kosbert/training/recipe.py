@@ -1,52 +1,33 @@
-"""A recipe: a backbone and the stages through which it is trained; the API, the YAML and the command line in one.
+"""Recipe: a backbone and its training stages. The same schema for Python, YAML files and the command line.
 
-    Recipe.load("recipes/nli-sts.yaml", overlays=["recipes/small.yaml"], settings=["train.lr=3e-5"])
+    Recipe.load("nli-sts", overlays=["sample"], settings=["train.lr=3e-5"])
 
-An unknown key is an error that names the nearest one, so that a typing error never trains something else.
+Recipes are addressed by name (`kosbert train --list`) or by path.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from kosbert.errors import UsageError
+from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES
+from kosbert.recipes import find_recipe
+from kosbert.training.config import Names, StrictModel, as_list, dotted, first_error, merge, read_yaml, set_value
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str | Mapping) else value
-
-
-def _as_shares(value: Any) -> Any:
+def _as_weights(value: Any) -> Any:
     return {value: 1.0} if isinstance(value, str) and value else value or {}
 
 
-Names = Annotated[list[str], BeforeValidator(_as_list)]
-Shares = Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_as_shares)]
+TeacherWeights = Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_as_weights)]
 
 
-class NewBackbone(_Strict):
-    """A small transformer that starts from nothing, with a WordPiece tokenizer trained on `text`."""
+class NewBackbone(StrictModel):
+    """A small transformer with random weights and a WordPiece tokenizer trained on `text`."""
 
-    text: Names = Field(description="what the tokenizer learns from: data sets, roles or files")
+    text: Names = Field(description="training text of the tokenizer: data sets, roles or files")
     layers: int = Field(4, ge=1)
     hidden_size: int = Field(256, ge=8)
     heads: int = Field(4, ge=1)
@@ -54,16 +35,16 @@ class NewBackbone(_Strict):
     dropout: float = Field(0.1, ge=0, lt=1)
 
 
-class FewerLayers(_Strict):
-    """A trained model with only some of its layers, evenly spaced: a student that starts from what it knows."""
+class FewerLayers(StrictModel):
+    """A trained model with some of its layers, evenly spaced: the initialization of a student."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
     source: str = Field(alias="from", description="a directory or a hub name")
-    layers: int = Field(ge=0, description="0: the word vectors alone")
+    layers: int = Field(ge=0, description="0: the word embeddings only")
 
 
-def _kind_of_backbone(value: Any) -> str:
+def _backbone_tag(value: Any) -> str:
     if isinstance(value, Mapping):
         return "FewerLayers" if "from" in value else "NewBackbone"
     return type(value).__name__ if isinstance(value, NewBackbone | FewerLayers) else "str"
@@ -73,49 +54,45 @@ Backbone = Annotated[
     Annotated[str, Tag("str")]
     | Annotated[NewBackbone, Tag("NewBackbone")]
     | Annotated[FewerLayers, Tag("FewerLayers")],
-    Discriminator(_kind_of_backbone),
+    Discriminator(_backbone_tag),
 ]
 
 
-class Settings(_Strict):
-    """How a stage is trained. Given under `train` they hold for all stages; a stage may set its own."""
+class TrainingArguments(StrictModel):
+    """Hyperparameters. Under `train` they apply to all stages; a stage may override them."""
 
     batch_size: int = Field(16, ge=1)
     lr: float = Field(2e-5, gt=0)
-    warmup: float = Field(0.1, ge=0, le=1, description="share of the steps in which the learning rate rises")
+    warmup: float = Field(0.1, ge=0, le=1, description="fraction of the steps with a rising learning rate")
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     weight_decay: float = Field(0.01, ge=0)
-    max_grad_norm: float = Field(1.0, gt=0, description="largest norm of the gradient")
-    precision: Literal["auto", "float32"] = Field("auto", description="auto: bfloat16 where hardware multiplies it")
+    max_grad_norm: float = Field(1.0, gt=0, description="gradient clipping")
+    precision: Literal["auto", "float32"] = Field("auto", description="auto: bfloat16 where the hardware supports it")
     group_by_length: bool = Field(
         False, description="batches of sentences of similar length: faster, slightly less random"
     )
-    evals_per_epoch: int = Field(
-        4, ge=0, description="how often dev is scored in an epoch; 0: at the end of the stage only"
-    )
-    patience: int = Field(0, ge=0, description="stop after so many dev scores without a better one; 0: never")
+    evals_per_epoch: int = Field(4, ge=0, description="dev evaluations per epoch; 0: only at the end of the stage")
+    patience: int = Field(0, ge=0, description="stop after this many evaluations without a better score; 0: never")
 
 
-class Source(_Strict):
-    """Where a stage's rows come from, and what is asked of them if it differs from the stage."""
+class DataSource(StrictModel):
+    """Rows of a stage, with a loss, options and filters of their own."""
 
     rows: Names = Field(description="data sets (klue-nli-train), roles of the recipe (nli) or files")
     loss: str = ""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field({})
     batch_size: int | None = Field(None, ge=1)
-    weight: float = Field(1.0, gt=0, description="how much its loss counts")
-    teacher: Shares = Field(
-        {}, description="for distillation: a model, or an ONNX file that reads strings; several with their shares"
+    weight: float = Field(1.0, gt=0, description="factor of its loss")
+    teacher: TeacherWeights = Field(
+        {}, description="for distillation: a model, or an ONNX file that takes strings; several with their weights"
     )
-    columns: dict[str, str] = Field({}, description="for files: our roles (sentence1, score) → their column names")
+    columns: dict[str, str] = Field({}, description="for files: our column names (sentence1, score) → theirs")
     exclude: Names = Field([], description="data sets: rows that share a sentence with one of them are left out")
-    min_chars: int = Field(0, ge=0, description="characters: rows with a shorter sentence are left out")
-    max_chars: int | None = Field(None, ge=1, description="characters: rows with a longer sentence are left out")
-    limit: int | None = Field(None, ge=1, description="only so many rows, drawn with the seed")
-    same_batch: bool = Field(False, description="for distillation: the sentences of a row meet in a batch")
-    translations: Names = Field(
-        [], description="for distillation: the same rows in the language that the teacher reads"
-    )
+    min_chars: int = Field(0, ge=0, description="rows with a shorter sentence are left out")
+    max_chars: int | None = Field(None, ge=1, description="rows with a longer sentence are left out")
+    limit: int | None = Field(None, ge=1, description="a random sample of this many rows, drawn with the seed")
+    same_batch: bool = Field(False, description="for distillation: keep the sentences of a row in the same batch")
+    translations: Names = Field([], description="for distillation: the same rows in the language of the teacher")
     augment: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")
     nearest_neighbors: int = Field(
         0, ge=0, description="for distillation: similar sentences of the rows, in the same batch"
@@ -123,21 +100,21 @@ class Source(_Strict):
 
 
 def _as_sources(value: Any) -> Any:
-    """`data: nli` and `data: [nli, {rows: sts}]` are short for lists of sources."""
-    value = _as_list(value)
+    """Expand `data: nli` and `data: [nli, {rows: sts}]` to lists of sources."""
+    value = as_list(value)
     return [{"rows": item} if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
 
 
-class Stage(_Strict):
-    """One stretch of training: data, loss, length, and settings that differ from the recipe's."""
+class Stage(StrictModel):
+    """One training stage: data, loss, length, and arguments that differ from the recipe's."""
 
     name: str = Field(pattern=r"^[\w-]+$")
-    data: Annotated[list[Source], BeforeValidator(_as_sources)] = Field(min_length=1)
+    data: Annotated[list[DataSource], BeforeValidator(_as_sources)] = Field(min_length=1)
     loss: str = ""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field({})
     epochs: float | None = Field(None, gt=0)
     steps: int | None = Field(None, ge=1)
-    train: dict[str, Any] = {}
+    train: dict[str, Any] = Field({})
 
     @model_validator(mode="after")
     def _check(self) -> "Stage":
@@ -148,23 +125,23 @@ class Stage(_Strict):
             if not name:
                 raise ValueError(f"give a loss, one of {', '.join(LOSSES)}")
             if name not in LOSSES:
-                raise ValueError(f"there is no loss {name!r}; {_nearest(name, LOSSES)}")
+                raise ValueError(f"there is no loss {name!r}; {did_you_mean(name, LOSSES)}")
         return self
 
 
-class Recipe(_Strict):
-    """Everything that decides what a training run makes."""
+class Recipe(StrictModel):
+    """Everything that determines the result of a training run."""
 
     name: str = Field(pattern=r"^[\w-]+$")
     backbone: Backbone
     stages: list[Stage] = Field(min_length=1)
-    data: dict[str, Names] = Field({}, description="roles: nli, sts, … → data sets, so that an overlay can change them")
+    data: dict[str, Names] = Field({}, description="roles (nli, sts, …) → data sets, so that an overlay can swap them")
     pooling: Literal["mean", "max", "cls", "first-last"] = "mean"
     max_length: int = Field(128, ge=4)
     seed: int = Field(42, ge=0)
-    train: Settings = Settings()
-    dev: Names = Field([], description="scored during training; chooses the checkpoint")
-    test: Names = Field([], description="scored once, at the end")
+    train: TrainingArguments = TrainingArguments()
+    dev: Names = Field([], description="evaluated during training; selects the checkpoint")
+    test: Names = Field([], description="evaluated once, at the end")
 
     @model_validator(mode="after")
     def _check(self) -> "Recipe":
@@ -173,118 +150,71 @@ class Recipe(_Strict):
             raise ValueError(f"two stages have the same name ({', '.join(names)})")
         for number, stage in enumerate(self.stages):
             try:
-                self.settings(stage)
+                self.training_arguments(stage)
             except ValidationError as error:
-                raise ValueError(_first_mistake(error, ("stages", number, "train"))) from None
+                raise ValueError(_error_message(error, ("stages", number, "train"))) from None
         return self
 
-    def settings(self, stage: Stage) -> Settings:
-        """The settings of a stage: its own, over the recipe's."""
-        return Settings.model_validate(self.train.model_dump() | stage.train)
+    def training_arguments(self, stage: Stage) -> TrainingArguments:
+        """Return the arguments of a stage: its own over those of the recipe."""
+        return TrainingArguments.model_validate(self.train.model_dump() | stage.train)
 
     def references(self, names: Sequence[str]) -> list[str]:
-        """Data sets and files behind names, which may be roles."""
+        """Return the data sets and files behind names; a name may be a role."""
         return [reference for name in names for reference in self.data.get(name, [name])]
 
     @classmethod
-    def load(cls, path: str | Path, overlays: Sequence[str | Path] = (), settings: Sequence[str] = ()) -> "Recipe":
-        """Read a recipe, lay other files over it, and set single values (`train.lr=3e-5`, `stages.0.epochs=2`)."""
+    def load(cls, name: str | Path, overlays: Sequence[str | Path] = (), settings: Sequence[str] = ()) -> "Recipe":
+        """Load a recipe by name or path.
+
+        Args:
+            name: a shipped recipe (`nli-sts`, `builtin/6-sts`) or the path of a YAML file.
+            overlays: overlays applied in order, by name (`sample`) or path.
+            settings: single values (`train.lr=3e-5`, `stages.0.epochs=2`), applied last.
+        """
         document: dict[str, Any] = {}
-        for each in (path, *overlays):
-            document = _laid_over(document, _read(Path(each)))
+        for reference in (name, *overlays):
+            document = merge(document, read_yaml(*_locate(reference)))
         for setting in settings:
-            _set(document, setting)
-        return cls.parse(document, str(path))
+            set_value(document, setting)
+        return cls.parse(document, str(name))
 
     @classmethod
     def parse(cls, document: Mapping[str, Any], where: str = "recipe") -> "Recipe":
-        """Check a recipe given as plain values; the first mistake becomes one sentence."""
+        """Validate a recipe given as plain values; the first mistake becomes one sentence."""
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise UsageError(f"{where}: {_first_mistake(error)}") from None
+            raise UsageError(f"{where}: {_error_message(error)}") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that takes 3e-5 for a number; YAML 1.1 wants 3.0e-5 and gives a string."""
+def _locate(reference: str | Path) -> tuple[Path, str]:
+    """Return the path of a recipe or an overlay, and the error message in case it does not exist."""
+    path = Path(reference)
+    if isinstance(reference, Path) or path.suffix in (".yaml", ".yml") or path.is_file():
+        return path, f"there is no recipe {path}: give the path of a YAML file, or a name of `kosbert train --list`"
+    return find_recipe(reference), ""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
+_MODELS: dict[int | str, type[BaseModel]] = {"NewBackbone": NewBackbone, "FewerLayers": FewerLayers}
+_FIELD_MODELS: dict[int | str, type[BaseModel]] = {
+    "stages": Stage, "data": DataSource, "train": TrainingArguments, **_MODELS,
+}  # fmt: skip
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except FileNotFoundError:
-        raise UsageError(f"there is no recipe {path}: give the path of a YAML file") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path} is not a readable YAML file ({' '.join(str(error).split())})") from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{path} holds no keys and values: see the recipes folder for examples")
-    return document
-
-
-def _laid_over(below: Any, above: Any) -> Any:
-    """Mappings merge key by key, and a mapping over a list applies to every item of it; all else is replaced."""
-    if isinstance(below, dict) and isinstance(above, dict):
-        return below | {key: _laid_over(below.get(key), value) for key, value in above.items()}
-    if isinstance(below, list) and isinstance(above, dict):
-        return [_laid_over(item, above) for item in below]
-    return above
-
-
-def _set(document: dict[str, Any], setting: str) -> None:
-    path, equals, text = setting.partition("=")
-    if not equals:
-        raise UsageError(f"--set {setting}: write it as key=value, for example train.lr=3e-5")
-    try:
-        value = yaml.load(text, _Loader)
-    except yaml.YAMLError:
-        value = text
-    *parents, last = path.split(".")
-    place: Any = document
-    for key in parents:
-        if isinstance(place, list) and key.isdigit() and int(key) < len(place):
-            place = place[int(key)]
-        elif isinstance(place, dict):
-            place = place.setdefault(key, {})
-        else:
-            raise UsageError(f"--set {setting}: there is nothing at {key!r} in the recipe")
-    if isinstance(place, list) and last.isdigit() and int(last) < len(place):
-        place[int(last)] = value
-    elif isinstance(place, dict):
-        place[last] = value
-    else:
-        raise UsageError(f"--set {setting}: there is nothing at {last!r} in the recipe")
-
-
-def _nearest(word: str, choices: Iterable[str]) -> str:
-    close = get_close_matches(word, list(choices), n=1, cutoff=0)
-    return f"the nearest is {close[0]!r}"
-
-
-def _first_mistake(error: ValidationError, above: Sequence[int | str] = ()) -> str:
-    """The first mistake as one sentence: where it stands and what is wrong; for an unknown key the nearest one."""
-    mistakes = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    first = mistakes[0]
-    place = [*above, *first["loc"]]
-    where = ".".join(str(part) for part in place if part != "str" and part not in _KINDS)
-    if first["type"] == "extra_forbidden":
-        known = _known_keys(place[:-1])
-        return f"there is no key {where!r}; {_nearest(str(place[-1]), known)} (of {', '.join(sorted(known))})"
-    message = first["msg"].removeprefix("Value error, ")
+def _error_message(error: ValidationError, prefix: Sequence[int | str] = ()) -> str:
+    """Return the first error as one sentence: where it is and what is wrong; for an unknown key the nearest one."""
+    location, message, unknown_key = first_error(error)
+    location = [*prefix, *location]
+    where = dotted([part for part in location if part != "str" and part not in _MODELS])
+    if unknown_key:
+        return f"there is no key {where!r}; {did_you_mean(str(location[-1]), _allowed_keys(location[:-1]))}"
     return f"{where}: {message}" if where else message
 
 
-_KINDS: dict[int | str, type[BaseModel]] = {"NewBackbone": NewBackbone, "FewerLayers": FewerLayers}
-_BELOW: dict[int | str, type[BaseModel]] = {"stages": Stage, "data": Source, "train": Settings, **_KINDS}
-
-
-def _known_keys(place: Sequence[int | str]) -> list[str]:
-    """The keys that are allowed at a place in the recipe."""
+def _allowed_keys(location: Sequence[int | str]) -> list[str]:
+    """Return the keys that are allowed at a location in the recipe."""
     model: type[BaseModel] = Recipe
-    for part in place:
-        model = _BELOW.get(part, model)
+    for part in location:
+        model = _FIELD_MODELS.get(part, model)
     return [field.alias or name for name, field in model.model_fields.items()]

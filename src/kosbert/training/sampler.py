@@ -1,4 +1,4 @@
-"""Which rows meet in which step: a function of the seed alone, so that a run can go on from any step exactly."""
+"""Batch sampler: which rows form which step. It depends only on the seed, so a run can resume at any step exactly."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,28 +10,29 @@ from numpy.typing import NDArray
 
 from kosbert.errors import UsageError
 
-_BUCKET = 64  # batches that are sorted together: enough for equal lengths, few enough to stay random
+_BATCHES_PER_BUCKET = 64  # sorted by length together: enough for equal lengths, few enough to stay random
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one source that make one step."""
+    """The rows of one step, all from one data source."""
 
     source: int
     rows: NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Every step of a stage.
+class BatchSampler:
+    """All batches of a stage.
 
     Args:
-        lengths: for each source, the tokens of each of its rows (all columns together).
-        batch_sizes: for each source, rows in a batch.
-        epochs: passes over all sources; may be a fraction. Or `steps`.
-        seed: the same seed gives the same plan.
-        buckets: let rows of similar length meet, which saves padding or evens out packed batches.
-        processes: every batch is cut to a multiple of them, so that all processes have equal shares.
+        lengths: for each source, the number of tokens of each row (all columns).
+        batch_sizes: for each source, the rows per batch.
+        seed: the same seed gives the same batches.
+        epochs: passes over all sources; may be a fraction. Alternative to `steps`.
+        steps: number of batches.
+        group_by_length: put rows of similar length into a batch: less padding, or packed batches of even size.
+        world_size: every batch is cut to a multiple of it, so that all ranks get equal shares.
     """
 
     lengths: Sequence[NDArray[np.integer[Any]]]
@@ -40,46 +41,50 @@ class Plan:
     epochs: float | None = None
     steps: int | None = None
     group_by_length: bool = False
-    processes: int = 1
+    world_size: int = 1
 
     def __post_init__(self) -> None:
-        if not self.steps_in_an_epoch:
-            raise UsageError(f"there are fewer rows than processes ({self.processes}): start fewer, or give more rows")
-
-    @cached_property  # asked for at every step
-    def steps_in_an_epoch(self) -> int:
-        """Batches in one pass over all sources."""
-        return sum(len(self._cut(len(each), size)) for each, size in zip(self.lengths, self.batch_sizes, strict=True))
+        if not self.steps_per_epoch:
+            raise UsageError(
+                f"there are fewer rows than processes ({self.world_size}): start fewer processes or add rows"
+            )
 
     @cached_property
-    def total(self) -> int:
-        """Steps in all."""
-        return self.steps or max(1, round((self.epochs or 1) * self.steps_in_an_epoch))
+    def steps_per_epoch(self) -> int:
+        """Batches in one pass over all sources."""
+        sources = zip(self.lengths, self.batch_sizes, strict=True)
+        return sum(len(self._boundaries(len(lengths), size)) for lengths, size in sources)
+
+    @cached_property
+    def total_steps(self) -> int:
+        """Batches of the stage."""
+        return self.steps or max(1, round((self.epochs or 1) * self.steps_per_epoch))
 
     def from_step(self, step: int) -> Iterator[Batch]:
-        """The batches from a step (counted from 0) to the end."""
-        epoch, skip = divmod(step, self.steps_in_an_epoch)
-        while step < self.total:
-            for batch in self._epoch(epoch)[skip : skip + self.total - step]:
+        """Yield the batches from a step (counted from 0) to the end."""
+        epoch, skip = divmod(step, self.steps_per_epoch)
+        while step < self.total_steps:
+            for batch in self._epoch(epoch)[skip : skip + self.total_steps - step]:
                 yield batch
                 step += 1
             epoch, skip = epoch + 1, 0
 
     def _epoch(self, epoch: int) -> list[Batch]:
-        """All batches of one pass, those of different sources mixed."""
+        """Return the batches of one epoch, with the sources mixed."""
         generator = np.random.default_rng([self.seed, epoch])
         batches = []
         for source, (lengths, size) in enumerate(zip(self.lengths, self.batch_sizes, strict=True)):
             order = generator.permutation(len(lengths))
             if self.group_by_length:
-                # Stable, so that rows of equal length keep their random order.
-                runs = [order[at : at + _BUCKET * size] for at in range(0, len(order), _BUCKET * size)]
-                order = np.concatenate([run[np.argsort(lengths[run], kind="stable")] for run in runs])
-            batches += [Batch(source, order[start:stop]) for start, stop in self._cut(len(lengths), size)]
-        return [batches[place] for place in generator.permutation(len(batches))]
+                bucket = _BATCHES_PER_BUCKET * size
+                buckets = [order[start : start + bucket] for start in range(0, len(order), bucket)]
+                # A stable sort keeps the random order of rows of equal length.
+                order = np.concatenate([rows[np.argsort(lengths[rows], kind="stable")] for rows in buckets])
+            batches += [Batch(source, order[start:stop]) for start, stop in self._boundaries(len(lengths), size)]
+        return [batches[index] for index in generator.permutation(len(batches))]
 
-    def _cut(self, rows: int, size: int) -> list[tuple[int, int]]:
-        """Where the batches of a source start and stop."""
-        cuts = [(start, min(start + size, rows)) for start in range(0, rows, size)]
-        even = [(start, start + (stop - start) // self.processes * self.processes) for start, stop in cuts]
+    def _boundaries(self, rows: int, size: int) -> list[tuple[int, int]]:
+        """Return start and stop of each batch of a source."""
+        full = [(start, min(start + size, rows)) for start in range(0, rows, size)]
+        even = [(start, start + (stop - start) // self.world_size * self.world_size) for start, stop in full]
         return [(start, stop) for start, stop in even if stop > start]

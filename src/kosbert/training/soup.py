@@ -1,10 +1,10 @@
-"""A soup: the average of the weights of models that were trained alike, where that is better than the best of them.
+"""Model soups: average the weights of models of one backbone.
 
-Greedy, as in Wortsman et al. 2022, Model soups, §2: from the best model on dev downwards, each is stirred in if the
+Greedy soup (Wortsman et al. 2022, Model soups, §2): from the best model on dev downwards, a model is added if the
 average with it is not worse on dev. https://arxiv.org/abs/2203.05482
 
-Or with given shares, as in Wortsman et al. 2022, Robust fine-tuning of zero-shot models, §3: a fine-tuned model and a
-little of what it was before keeps what fine-tuning forgets. https://arxiv.org/abs/2109.01903
+Weighted average (Wortsman et al. 2022, Robust fine-tuning of zero-shot models, §3): a fine-tuned model averaged with
+the model before fine-tuning keeps some of what fine-tuning forgets. https://arxiv.org/abs/2109.01903
 """
 
 import math
@@ -22,12 +22,12 @@ from kosbert.evaluation.sts import score_pairs
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 
-State = dict[str, Tensor]
+StateDict = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Soup:
-    """Where the model is, what went in, and the dev score of each ingredient and of the whole."""
+    """Result of `soup`: the model directory, the averaged models, and the dev scores of each model and of the soup."""
 
     path: Path
     ingredients: list[str]
@@ -35,29 +35,29 @@ class Soup:
     score: float
 
 
-def greedy(states: Sequence[State], score: Callable[[State], float]) -> tuple[list[int], float, list[float]]:
-    """The numbers of the states whose average is best, in the order in which they went in; its score; each one's own.
+def greedy(states: Sequence[StateDict], score: Callable[[StateDict], float]) -> tuple[list[int], float, list[float]]:
+    """Return the indices of the averaged states in the order added, the score of their average, and all single scores.
 
     >>> states = [{"w": torch.tensor([value])} for value in (0.0, 4.0, 9.0)]
     >>> greedy(states, lambda state: -abs(float(state["w"]) - 3))
     ([1, 0], -1.0, [-3.0, -1.0, -6.0])
     """
-    own = [score(state) for state in states]
-    order = sorted(range(len(states)), key=lambda number: -own[number])
-    chosen, best = [order[0]], own[order[0]]
-    for number in order[1:]:
-        found = score(average([states[each] for each in (*chosen, number)]))
-        if found >= best:
-            chosen, best = [*chosen, number], found
-    return chosen, best, own
+    single_scores = [score(state) for state in states]
+    order = sorted(range(len(states)), key=lambda index: -single_scores[index])
+    chosen, best = [order[0]], single_scores[order[0]]
+    for index in order[1:]:
+        candidate_score = score(average([states[ingredient] for ingredient in (*chosen, index)]))
+        if candidate_score >= best:
+            chosen, best = [*chosen, index], candidate_score
+    return chosen, best, single_scores
 
 
-def average(states: Sequence[State], shares: Sequence[float] | None = None) -> State:
-    """The mean of every tensor, by shares; whole numbers (counters, position ids) are those of the first."""
-    weights = torch.tensor(shares or [1.0] * len(states), dtype=torch.float64)
-    weights /= weights.sum()
+def average(states: Sequence[StateDict], weights: Sequence[float] | None = None) -> StateDict:
+    """Return the weighted mean of every tensor; integer tensors (counters, position ids) are those of the first."""
+    shares = torch.tensor(weights or [1.0] * len(states), dtype=torch.float64)
+    shares /= shares.sum()
     return {
-        name: torch.einsum("s,s...->...", weights, torch.stack([state[name].double() for state in states])).to(
+        name: torch.einsum("s,s...->...", shares, torch.stack([state[name].double() for state in states])).to(
             value.dtype
         )
         if value.is_floating_point()
@@ -66,60 +66,75 @@ def average(states: Sequence[State], shares: Sequence[float] | None = None) -> S
     }
 
 
-def _reading(encoder: TorchEncoder) -> list[Any]:
-    """What no weight says: the length that is read, and how token vectors become one."""
-    model = encoder.sentence_transformer
-    return [model.max_seq_length, *([type(each).__name__, each.get_config_dict()] for each in list(model)[1:])]
-
-
 def soup(
     models: Sequence[str | Path],
     dev: Mapping[str, Sequence[ScoredPair]],
     out: str | Path,
     *,
-    shares: Sequence[float] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Soup:
-    """Average models that share a backbone into `out`, chosen by the mean Spearman over the dev sets.
+    """Average models of one backbone into a model directory.
 
-    With `shares`, one for each model, nothing is chosen: all go in by their shares.
+    Args:
+        models: model directories.
+        dev: STS pairs by data set; models are selected by the mean Spearman over the sets.
+        out: the new model directory.
+        weights: one per model; all models are averaged with these weights and nothing is selected.
     """
     if len(models) < 2:
         raise UsageError("a soup needs two models or more: give their directories")
-    if shares and (len(shares) != len(models) or not all(0 < share < math.inf for share in shares)):
-        raise UsageError(f"{len(models)} models need as many shares above 0, not {list(shares)}")
-    encoders: list[TorchEncoder] = [load_torch(each, device="cpu") for each in models]
-    states = [dict(each.sentence_transformer.state_dict()) for each in encoders]
-    shapes = [{name: value.shape for name, value in state.items()} for state in states]
-    vocabularies = [each.tokenizer.get_vocab() for each in encoders]
-    for name, shape, words in zip(models[1:], shapes[1:], vocabularies[1:], strict=True):
-        if shape != shapes[0] or words != vocabularies[0]:
-            raise UsageError(f"{name} and {models[0]} have different shapes or tokens: give models of one backbone")
-    reading = [_reading(each) for each in encoders]
-    for name, way in zip(models[1:], reading[1:], strict=True):
-        if way != reading[0]:
-            raise UsageError(f"{name} and {models[0]} differ in pooling or max_length: give models that read alike")
-    states = [{name: value.clone() for name, value in state.items()} for state in states]
-    kitchen = encoders[0]
+    if weights and (len(weights) != len(models) or not all(0 < weight < math.inf for weight in weights)):
+        raise UsageError(f"{len(models)} models need as many weights above 0, not {list(weights)}")
+    encoders: list[TorchEncoder] = [load_torch(model, device="cpu") for model in models]
+    _check_compatible(models, encoders)
+    states = [
+        {name: value.clone() for name, value in encoder.sentence_transformer.state_dict().items()}
+        for encoder in encoders
+    ]
+    encoder = encoders[0]
 
-    def score(state: State) -> float:
-        kitchen.sentence_transformer.load_state_dict(state)
-        found = [score_pairs(kitchen, pairs)["spearman"] for pairs in dev.values()]
-        defined = [each for each in found if each is not None]
-        if len(defined) < len(found) or not found:
-            raise KosbertError("a dev score is undefined, so that nothing can be chosen: name another set")
+    def score(state: StateDict) -> float:
+        encoder.sentence_transformer.load_state_dict(state)
+        scores = [score_pairs(encoder, pairs)["spearman"] for pairs in dev.values()]
+        defined = [value for value in scores if value is not None]
+        if len(defined) < len(scores) or not scores:
+            raise KosbertError("a dev score is undefined, so models cannot be selected: name another dev set")
         return sum(defined) / len(defined)
 
-    if shares:
-        mixed, chosen, own = average(states, shares), list(range(len(states))), [score(state) for state in states]
-        best = score(mixed)
+    if weights:
+        averaged, chosen = average(states, weights), list(range(len(states)))
+        single_scores = [score(state) for state in states]
+        best = score(averaged)
     else:
-        chosen, best, own = greedy(states, score)
-        mixed = average([states[number] for number in chosen])
-    kitchen.sentence_transformer.load_state_dict(mixed)
-    names = [str(each) for each in models]
-    scores = dict(zip(names, own, strict=True))
-    note = {"ingredients": [names[number] for number in chosen], "dev": list(dev), "scores": scores, "score": best}
-    note |= {"shares": list(shares)} if shares else {}
-    card = {**encoders[chosen[0]].card, "soup": note}
-    card.pop("scores", None)  # those of one ingredient
-    return Soup(kitchen.save(out, card), [names[number] for number in chosen], scores, best)
+        chosen, best, single_scores = greedy(states, score)
+        averaged = average([states[index] for index in chosen])
+    encoder.sentence_transformer.load_state_dict(averaged)
+    names = [str(model) for model in models]
+    ingredients = [names[index] for index in chosen]
+    scores = dict(zip(names, single_scores, strict=True))
+    details: dict[str, Any] = {"ingredients": ingredients, "dev": list(dev), "scores": scores, "score": best}
+    details |= {"weights": list(weights)} if weights else {}
+    card = {**encoders[chosen[0]].card, "soup": details}
+    card.pop("scores", None)  # of one ingredient
+    return Soup(encoder.save(out, card), ingredients, scores, best)
+
+
+def _check_compatible(models: Sequence[str | Path], encoders: Sequence[TorchEncoder]) -> None:
+    """Raise unless all models have the same shapes, vocabulary, pooling and maximum length."""
+    shapes = [
+        {name: value.shape for name, value in encoder.sentence_transformer.state_dict().items()} for encoder in encoders
+    ]
+    vocabularies = [encoder.tokenizer.get_vocab() for encoder in encoders]
+    settings = [_settings(encoder) for encoder in encoders]
+    for index, name in enumerate(models):
+        if shapes[index] != shapes[0] or vocabularies[index] != vocabularies[0]:
+            raise UsageError(f"{name} and {models[0]} differ in shapes or vocabulary: give models of one backbone")
+    for index, name in enumerate(models):
+        if settings[index] != settings[0]:
+            raise UsageError(f"{name} and {models[0]} differ in pooling or max_length: give models with the same ones")
+
+
+def _settings(encoder: TorchEncoder) -> list[Any]:
+    """Return what is not in the weights: maximum length and pooling."""
+    model = encoder.sentence_transformer
+    return [model.max_seq_length, *([type(module).__name__, module.get_config_dict()] for module in list(model)[1:])]

@@ -1,9 +1,17 @@
-"""From a recipe to a model directory: the stages one after the other, and nothing lost on the way."""
+"""Train a recipe into a run directory: stages in order, checkpoints, exact resume.
+
+OUT/recipe.json    what is trained; a resumed run must match it
+OUT/checkpoints/   deleted at the end
+OUT/curves.json    loss, learning rate and dev scores of every stage
+OUT/model/         the result: a sentence-transformers directory with kosbert.json
+"""
 
 import json
 import math
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -12,36 +20,68 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
+from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from kosbert.data.records import ScoredPair
-from kosbert.distributed import agreed, barrier, in_the_first, joined, rank, world
+from kosbert.distributed import (
+    barrier,
+    broadcast_from_rank0,
+    on_rank_zero,
+    process_group,
+    rank,
+    remove_gradient_hooks,
+    world_size,
+)
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import score_pairs
-from kosbert.losses import load_loss_state, loss_state
+from kosbert.files import write_text
+from kosbert.losses import Loss, load_loss_state, loss_state
 from kosbert.model.compress import fewer_layers
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
-from kosbert.training import run_dir, tracking
+from kosbert.progress import ProgressCallback, ProgressEvent
+from kosbert.training import tracking
 from kosbert.training.checkpoint import Checkpoint, Checkpoints, optimizer_tensors, restore_optimizer
-from kosbert.training.datasets import DataModule
-from kosbert.training.distillation import Reading
-from kosbert.training.loop import Hooks, Progress, batches_of, optimizer_for, run_stage
-from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe, Stage
-from kosbert.training.tracking import tracked
+from kosbert.training.datasets import DataModule, TrainDataset
+from kosbert.training.loop import Callbacks, TrainerState, make_optimizer, make_sampler, run_stage
+from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe, Stage, TrainingArguments
+from kosbert.training.sampler import BatchSampler
 
-Report = Callable[[Stage, Progress, int, dict[str, float]], None]
 Curves = dict[str, list[dict[str, float]]]
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What a run gave: where the model is, its scores, and the curves of its stages."""
+class TrainResult:
+    """Result of a run.
+
+    Args:
+        path: the model directory.
+        scores: Pearson and Spearman by dev and test set.
+        curves: loss, learning rate and dev scores by stage.
+        seconds: training time by stage, without evaluation; empty if the run was already finished.
+    """
 
     path: Path
     scores: dict[str, dict[str, float | None]]
     curves: Curves = field(repr=False)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepTiming:
+    """Measured time of the first stage of a recipe.
+
+    Args:
+        total_steps: steps of the whole stage.
+        seconds_per_step: mean over the timed steps, without the first, which warms up.
+        setup_seconds: time before the first step: loading, tokenizing, and one dev evaluation.
+    """
+
+    total_steps: int
+    seconds_per_step: float
+    setup_seconds: float
 
 
 def train(
@@ -52,181 +92,291 @@ def train(
     time_budget: float | None = None,
     data_dir: Path | None = None,
     checkpoint_every: float = 300.0,
-    report: Report | None = None,
+    on_progress: ProgressCallback | None = None,
     trackers: Sequence[str] = (),
-    reading: Reading | None = None,
-) -> Trained:
-    """Train what a recipe says into `out`.
+) -> TrainResult:
+    """Train a recipe into a run directory.
 
     Args:
-        recipe: a Recipe, or the path of one.
-        out: a folder of its own.
-        resume: go on with what is in `out`, exactly as if it had never stopped; or start, if nothing is there.
-        time_budget: seconds for the training steps of all stages; each stage's schedule is fitted to its share.
-        data_dir: a folder with the data sets' files; by default `KOSBERT_DATA`.
+        recipe: a Recipe, the name of a shipped one (`nli-sts`), or the path of a YAML file.
+        out: the run directory, empty or new.
+        resume: continue the run in `out`; the result is identical to an uninterrupted run. Starts one if there is none.
+        time_budget: seconds for the training steps of all stages; the schedule of each stage is fitted to its share.
+        data_dir: directory with the files of the data sets; by default `KOSBERT_DATA`.
         checkpoint_every: seconds between two checkpoints.
-        report: called after every step with the stage, its progress, its number of steps, and the newest point.
-        trackers: tensorboard, wandb: where to show the curves besides.
-        reading: called while a teacher reads, with its name, the sentences that are done and all of them.
+        on_progress: called after every step and while a teacher encodes, on rank 0.
+        trackers: "tensorboard", "wandb".
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe.load(recipe)
     tracking.check(trackers)
-    with joined():
-        return _Run(recipe, Path(out), data_dir, checkpoint_every, report, reading).go(resume, time_budget, trackers)
+    with process_group():
+        trainer = Trainer(
+            recipe, Path(out), data_dir=data_dir, checkpoint_every=checkpoint_every, on_progress=on_progress
+        )
+        return trainer.fit(resume=resume, time_budget=time_budget, trackers=trackers)
 
 
-class _Run:
-    """One call of `train`: what its steps share."""
+def time_steps(recipe: Recipe, *, data_dir: Path | None = None, steps: int = 6) -> StepTiming:
+    """Measure the time per step of the first stage of a recipe; nothing is kept.
+
+    Args:
+        recipe: what would be trained.
+        data_dir: directory with the files of the data sets; by default `KOSBERT_DATA`.
+        steps: steps to run. The first one warms up and is not counted.
+    """
+    step_ends: list[float] = []
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        trainer = Trainer(recipe, Path(directory), data_dir=data_dir)
+        trainer.setup()
+        stage = trainer.build_stage(0)
+        callbacks = Callbacks(
+            evaluate=trainer.dev_score if trainer.dev else None,
+            on_step_end=lambda state, point: step_ends.append(time.monotonic()),
+        )
+        stage.run(trainer.model, TrainerState(), callbacks, max_steps=steps)
+    seconds_per_step = (step_ends[-1] - step_ends[0]) / max(1, len(step_ends) - 1)
+    setup_seconds = max(0.0, step_ends[0] - started - seconds_per_step)
+    return StepTiming(stage.sampler.total_steps, seconds_per_step, setup_seconds)
+
+
+@dataclass(frozen=True)
+class _StageSetup:
+    """Everything that a stage is trained with."""
+
+    stage: Stage
+    seed: int
+    arguments: TrainingArguments
+    datasets: list[TrainDataset]
+    losses: list[Loss]
+    sampler: BatchSampler
+    optimizer: torch.optim.AdamW
+
+    def run(self, model: SentenceTransformer, state: TrainerState, callbacks: Callbacks, **limits: Any) -> None:
+        try:
+            run_stage(
+                model, self.datasets, self.sampler, self.arguments, state, self.optimizer, callbacks,
+                seed=self.seed, **limits,
+            )  # fmt: skip
+        except KosbertError as error:
+            raise type(error)(f"stage {self.stage.name}: {error}") from error
+
+
+class Trainer:
+    """Trains one recipe into one run directory; see `train` for the arguments."""
 
     def __init__(
         self,
         recipe: Recipe,
         out: Path,
-        data_dir: Path | None,
-        checkpoint_every: float,
-        report: Report | None,
-        reading: Reading | None,
+        *,
+        data_dir: Path | None = None,
+        checkpoint_every: float = 300.0,
+        on_progress: ProgressCallback | None = None,
     ) -> None:
-        self.recipe, self.out, self.report = recipe, out, report
-        self.library = DataModule(recipe, data_dir, reading)
+        self.recipe, self.out, self.on_progress = recipe, out, on_progress
+        self.data = DataModule(recipe, data_dir, on_progress)
         self.checkpoints = Checkpoints(out / "checkpoints")
         self.checkpoint_every, self.saved_at = checkpoint_every, time.monotonic()
         self.curves: Curves = {}
+        self.seconds: dict[str, float] = {}
 
-    def go(self, resume: bool, time_budget: float | None, trackers: Sequence[str]) -> Trained:
-        in_the_first(lambda: run_dir.prepare(self.out, self.recipe, resume=resume))
-        done = run_dir.finished(self.out)
-        if done:
-            self.checkpoints.clear()  # where the run was killed just before it did so
-            return Trained(self.out / "model", done[0]["scores"], done[1])
+    def fit(self, *, resume: bool, time_budget: float | None = None, trackers: Sequence[str] = ()) -> TrainResult:
+        """Train all stages and write the model."""
+        on_rank_zero(lambda: prepare_run_dir(self.out, self.recipe, resume=resume))
+        finished = finished_run(self.out)
+        if finished:
+            self.checkpoints.clear()  # in case the run was killed just before it did so
+            return finished
         checkpoint = self.checkpoints.newest() if resume else None
-        self.dev = self.library.scored_pairs(self.recipe.dev)
-        self.encoder = self._backbone()
-        self.library.check(self.encoder.sentence_transformer)
-        start, base = 0, 0
+        self.setup()
+        first_stage, first_step = 0, 0
         if checkpoint:
-            self._refuse_changes(checkpoint)
-            start, base, self.curves = (checkpoint.state[key] for key in ("stage", "base", "curves"))
-            self.encoder.sentence_transformer.load_state_dict(_below("model.", checkpoint.weights))
-        shares = self.library.time_shares(time_budget)
+            self._check_unchanged(checkpoint)
+            first_stage, first_step = checkpoint.state["stage"], checkpoint.state["first_step"]
+            self.curves, self.seconds = checkpoint.state["curves"], checkpoint.state["seconds"]
+            self.model.load_state_dict(_with_prefix("model.", checkpoint.weights))
+        budgets = self.data.stage_budgets(time_budget)
         values = {"recipe": self.recipe.name, "seed": self.recipe.seed, "backbone": self.encoder.source}
-        with tracked(trackers if rank() == 0 else (), self.out, self.recipe.name, values) as self.log:
-            for index in range(start, len(self.recipe.stages)):
-                base = self._stage(index, base, shares[index], checkpoint)
+        with tracking.started(trackers if rank() == 0 else (), self.out, self.recipe.name, values) as self.log:
+            for index in range(first_stage, len(self.recipe.stages)):
+                first_step = self._train_stage(index, first_step, budgets[index], checkpoint)
                 checkpoint = None
         return self._finish()
 
-    def _backbone(self) -> TorchEncoder:
+    def setup(self) -> None:
+        """Read the data, load the backbone, and check that data and losses fit."""
+        self.dev = self.data.scored_pairs(self.recipe.dev)
+        self.encoder = self._load_backbone()
+        self.model: SentenceTransformer = self.encoder.sentence_transformer
+        self.data.check(self.model)
+
+    def _load_backbone(self) -> TorchEncoder:
         recipe = self.recipe
-        shape: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
-        torch.manual_seed(recipe.seed)  # transformers makes a random pooling layer where a checkpoint has none
+        options: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
+        torch.manual_seed(recipe.seed)  # transformers initializes a pooler if the checkpoint has none
         if isinstance(recipe.backbone, NewBackbone):
-            texts = self.library.sentences(recipe.backbone.text)
-            return new_backbone(texts, **recipe.backbone.model_dump(exclude={"text"}), **shape, seed=recipe.seed)
+            texts = self.data.sentences(recipe.backbone.text)
+            return new_backbone(texts, **recipe.backbone.model_dump(exclude={"text"}), **options, seed=recipe.seed)
         if isinstance(recipe.backbone, FewerLayers):
-            return fewer_layers(recipe.backbone.source, recipe.backbone.layers, **shape)
-        return load_torch(recipe.backbone, **shape)
+            return fewer_layers(recipe.backbone.source, recipe.backbone.layers, **options)
+        return load_torch(recipe.backbone, **options)
 
-    def _refuse_changes(self, checkpoint: Checkpoint) -> None:
-        """A resumed run must be the same run: with the same rows, shared by as many processes."""
-        if checkpoint.state["data"] != self.library.fingerprints:
-            raise UsageError(f"the data of the run in {self.out} has changed: put it back, or choose another --out")
-        if checkpoint.state["processes"] != world():
-            before = checkpoint.state["processes"]
-            raise UsageError(f"the run in {self.out} had {before} processes and this one has {world()}: start {before}")
+    def _check_unchanged(self, checkpoint: Checkpoint) -> None:
+        """Raise if the data or the number of processes has changed since the checkpoint."""
+        if checkpoint.state["data"] != self.data.fingerprints:
+            raise UsageError(f"the data of the run in {self.out} has changed: restore it, or choose another --out")
+        saved = checkpoint.state["world_size"]
+        if saved != world_size():
+            raise UsageError(
+                f"the run in {self.out} had {saved} processes and this one has {world_size()}: start {saved}"
+            )
 
-    def _stage(self, index: int, base: int, share: float | None, checkpoint: Checkpoint | None) -> int:
-        """Train one stage and leave the model with its best weights; returns the number of the next checkpoint."""
+    def build_stage(self, index: int) -> _StageSetup:
+        """Build datasets, losses, sampler and optimizer of a stage."""
         stage = self.recipe.stages[index]
-        settings = self.recipe.settings(stage)
+        arguments = self.recipe.training_arguments(stage)
         seed = int(np.random.SeedSequence([self.recipe.seed, index]).generate_state(1)[0])
-        torch.manual_seed(seed)  # for the losses' own layers
-        model = self.encoder.sentence_transformer
-        lessons = self.library.lessons(stage, model)
-        loss_fns = list(dict.fromkeys(lesson.loss for lesson in lessons))  # a shared one is saved once
-        plan = batches_of(lessons, settings, seed, epochs=stage.epochs, steps=stage.steps)
-        optimizer = optimizer_for(loss_fns, settings)
-        progress = Progress()
-        best: dict[str, Tensor] = {}
-        if checkpoint and checkpoint.optimizer:  # the one between two stages has none
-            progress = Progress(**checkpoint.state["progress"])
-            restore_optimizer(optimizer, checkpoint.optimizer)
-            for number, loss_fn in enumerate(loss_fns):
-                load_loss_state(loss_fn, _below(f"loss.{number}.", checkpoint.weights))
-            best = _below("best.", checkpoint.weights)
+        torch.manual_seed(seed)  # for the layers of the losses
+        datasets = self.data.train_datasets(stage, self.model)
+        losses = list(dict.fromkeys(dataset.loss for dataset in datasets))  # a shared loss only once
+        for loss_fn in losses:
+            remove_gradient_hooks(loss_fn)  # `average_gradients` reduces all parameters
+        sampler = make_sampler(datasets, arguments, seed, epochs=stage.epochs, steps=stage.steps)
+        return _StageSetup(stage, seed, arguments, datasets, losses, sampler, make_optimizer(losses, arguments))
+
+    def _train_stage(self, index: int, first_step: int, budget: float | None, checkpoint: Checkpoint | None) -> int:
+        """Train a stage and load its best weights; return the number of steps done in all stages."""
+        setup = self.build_stage(index)
+        state, best_weights = TrainerState(), {}
+        if checkpoint and checkpoint.optimizer:  # a checkpoint between two stages has none
+            state = TrainerState(**checkpoint.state["trainer_state"])
+            restore_optimizer(setup.optimizer, checkpoint.optimizer)
+            for number, loss_fn in enumerate(setup.losses):
+                load_loss_state(loss_fn, _with_prefix(f"loss.{number}.", checkpoint.weights))
+            best_weights = _with_prefix("best.", checkpoint.weights)
 
         def keep_best() -> None:
-            best.update({name: value.detach().clone() for name, value in model.state_dict().items()})
+            best_weights.update({name: value.detach().clone() for name, value in self.model.state_dict().items()})
 
-        def save(progress: Progress, optimizer: torch.optim.Optimizer) -> None:
+        def save_checkpoint(state: TrainerState, optimizer: torch.optim.Optimizer) -> None:
             if rank() != 0 or time.monotonic() - self.saved_at < self.checkpoint_every:
                 return
-            tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-            tensors |= {f"best.{name}": value for name, value in best.items()}
-            for number, loss_fn in enumerate(loss_fns):
-                tensors |= {f"loss.{number}.{name}": value for name, value in loss_state(loss_fn).items()}
-            state = self._state(index, base) | {"progress": asdict(progress)}
-            self.checkpoints.save(base + progress.step, state, tensors, optimizer_tensors(optimizer))
-            self.saved_at = time.monotonic()
+            weights = {f"best.{name}": value for name, value in best_weights.items()}
+            for number, loss_fn in enumerate(setup.losses):
+                weights |= {f"loss.{number}.{name}": value for name, value in loss_state(loss_fn).items()}
+            step = first_step + state.step
+            run_state = self._run_state(index, first_step) | {"trainer_state": asdict(state)}
+            self._save_checkpoint(step, run_state, weights, optimizer_tensors(optimizer))
 
-        def report(progress: Progress, total: int, point: dict[str, float]) -> None:
-            self.log(stage.name, base + progress.step, point)
-            if self.report and rank() == 0:
-                self.report(stage, progress, total, point)
+        def on_step_end(state: TrainerState, point: dict[str, float]) -> None:
+            self.log(setup.stage.name, first_step + state.step, point)
+            if self.on_progress and rank() == 0:
+                metrics = {"loss": point["loss"]}
+                if state.best_score is not None:
+                    metrics["best dev"] = state.best_score
+                event = ProgressEvent(setup.stage.name, state.step, setup.sampler.total_steps, "steps", metrics=metrics)
+                self.on_progress(event)
 
-        hooks = Hooks(self._dev_score if self.dev else None, save, keep_best, report)
-        try:
-            run_stage(model, lessons, plan, settings, progress, optimizer, hooks, seed=seed, budget=share)
-        except KosbertError as error:
-            raise type(error)(f"stage {stage.name}: {error}") from error
-        if best:
-            model.load_state_dict(best)
-        self.curves[stage.name] = progress.curve
-        base += plan.total
+        callbacks = Callbacks(self.dev_score if self.dev else None, save_checkpoint, keep_best, on_step_end)
+        setup.run(self.model, state, callbacks, time_budget=budget)
+        if best_weights:
+            self.model.load_state_dict(best_weights)
+        self.curves[setup.stage.name], self.seconds[setup.stage.name] = state.curve, state.seconds
+        first_step += setup.sampler.total_steps
         if rank() == 0:
-            tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-            self.checkpoints.save(base, self._state(index + 1, base), tensors, {})
-            self.saved_at = time.monotonic()
+            self._save_checkpoint(first_step, self._run_state(index + 1, first_step), {}, {})
         barrier()
-        return base
+        return first_step
 
-    def _state(self, stage: int, base: int) -> dict[str, Any]:
-        """What every checkpoint notes: where it stands, and what must not change until the run goes on."""
-        known = {"data": self.library.fingerprints, "processes": world()}
-        return {"stage": stage, "base": base, "curves": self.curves, **known}
+    def _run_state(self, stage: int, first_step: int) -> dict[str, Any]:
+        """Return what every checkpoint records: the position, and what must be unchanged to resume."""
+        position = {"stage": stage, "first_step": first_step, "curves": self.curves, "seconds": self.seconds}
+        return position | {"data": self.data.fingerprints, "world_size": world_size()}
 
-    def _dev_score(self) -> float | None:
-        """Mean cosine Spearman over the dev sets, as the first process finds it; None where it is undefined."""
-        found = [score_pairs(self.encoder, pairs)["spearman"] for pairs in self.dev.values()]
-        defined = [score for score in found if score is not None]
-        score = agreed(sum(defined) / len(defined) if defined else math.nan)
-        return None if math.isnan(score) else score
+    def _save_checkpoint(
+        self, step: int, state: dict[str, Any], weights: dict[str, Tensor], optimizer: dict[str, Tensor]
+    ) -> None:
+        model_weights = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        self.checkpoints.save(step, state, model_weights | weights, optimizer)
+        self.saved_at = time.monotonic()
 
-    def _finish(self) -> Trained:
-        """Score the test sets, once, and write the model."""
-        sets: dict[str, list[ScoredPair]] = {**self.dev, **self.library.scored_pairs(self.recipe.test)}
+    def dev_score(self) -> float | None:
+        """Return the mean cosine Spearman over the dev sets, as rank 0 computes it; None if it is undefined."""
+        scores = [score_pairs(self.encoder, pairs)["spearman"] for pairs in self.dev.values()]
+        defined = [score for score in scores if score is not None]
+        mean = broadcast_from_rank0(sum(defined) / len(defined) if defined else math.nan)
+        return None if math.isnan(mean) else mean
+
+    def _finish(self) -> TrainResult:
+        """Evaluate the test sets once and write the model."""
+        sets: dict[str, list[ScoredPair]] = {**self.dev, **self.data.scored_pairs(self.recipe.test)}
         scores = {name: score_pairs(self.encoder, pairs) for name, pairs in sets.items()}
         card = {
             "recipe": self.recipe.model_dump(mode="json"),
             "seed": self.recipe.seed,
-            "data": self.library.fingerprints,
+            "data": self.data.fingerprints,
             "scores": scores,
             "versions": {name: version(name) for name in ("kosbert", "torch", "transformers", "sentence-transformers")},
         }
-        in_the_first(lambda: self._write(card))
-        return Trained(self.out / "model", scores, self.curves)
+        on_rank_zero(lambda: self._write_model(card))
+        return TrainResult(self.out / "model", scores, self.curves, self.seconds)
 
-    def _write(self, card: dict[str, Any]) -> None:
+    def _write_model(self, card: dict[str, Any]) -> None:
         try:
-            (self.out / "curves.json").write_text(json.dumps(self.curves), encoding="utf-8")
+            write_text(self.out / "curves.json", json.dumps(self.curves))
             self.encoder.save(self.out / "model", card)
         except (OSError, SafetensorError) as error:
             raise KosbertError(
-                f"the model cannot be written to {self.out} ({error}): make room, then run the same command with "
-                "--resume"
+                f"the model could not be written to {self.out} ({error}): free some space, then run the same command "
+                "with --resume"
             ) from error
         self.checkpoints.clear()
 
 
-def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def prepare_run_dir(out: Path, recipe: Recipe, *, resume: bool) -> None:
+    """Create the run directory, or check that it holds this run and may be resumed."""
+    recipe_path, document = out / "recipe.json", recipe.model_dump(mode="json")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        partial = set(out.glob(".recipe.json-*"))  # left by a killed process
+        started = any((out / name).exists() for name in ("checkpoints", "curves.json", "model"))
+        if not recipe_path.is_file() or not started:
+            if not recipe_path.is_file() and set(out.iterdir()) - partial:
+                raise UsageError(f"{out} is not empty and not a run directory: choose another --out")
+            write_text(recipe_path, json.dumps(document, ensure_ascii=False, indent=2))
+            for path in partial:
+                path.unlink()
+            return
+        saved = json.loads(recipe_path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror}): choose another --out") from error
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise UsageError(f"{recipe_path} is damaged: choose another --out") from None
+    if not resume:
+        raise UsageError(f"{out} already holds a run: add --resume to continue it, or choose another --out")
+    changed = sorted(key for key in document if not isinstance(saved, dict) or saved.get(key) != document[key])
+    if changed:
+        raise UsageError(f"the run in {out} differs in {', '.join(changed)}: choose another --out")
+    for directory in out.glob(".model-*"):  # left by a process that was killed while it wrote the model
+        shutil.rmtree(directory, ignore_errors=True)
+    for path in out.glob(".curves.json-*"):
+        path.unlink()
+
+
+def finished_run(out: Path) -> TrainResult | None:
+    """Return the result of the finished run in a directory; None if it is not finished."""
+    try:
+        card, curves = (
+            json.loads(path.read_text(encoding="utf-8"))
+            for path in (out / "model" / "kosbert.json", out / "curves.json")
+        )
+        return TrainResult(out / "model", card["scores"], curves)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"the finished run in {out} cannot be read ({error}): choose another --out") from None
+
+
+def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
