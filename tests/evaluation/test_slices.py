@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from kosbert import data
 from kosbert.data.records import ScoredPair
-from kosbert.evaluation.slices import MIN_PAIRS, bigram_overlap, human_agreement, leaked_pairs, slice_scores, terciles
+from kosbert.evaluation.slices import MIN_PAIRS, bigram_overlap, human_agreement, leaked_pairs, score_slices, terciles
 
 real_data = pytest.mark.skipif("KOSBERT_DATA" not in os.environ, reason="needs real data: set KOSBERT_DATA")
 
@@ -61,7 +61,7 @@ def random_pairs(count: int, seed: int = 0) -> tuple[list[ScoredPair], np.ndarra
 
 def test_slice_scores_are_the_correlations_of_their_pairs() -> None:
     pairs, predictions = random_pairs(120)
-    scores = slice_scores(pairs, predictions, resamples=200)
+    scores = score_slices(pairs, predictions, resamples=200)
     assert [score.kind for score in scores] == ["source"] * 2 + ["length"] * 3 + ["overlap"] * 3
     gold = np.array([pair.score for pair in pairs])
     by_name = {score.name: score for score in scores}
@@ -76,7 +76,7 @@ def test_slice_scores_are_the_correlations_of_their_pairs() -> None:
 def test_single_source_is_not_a_slice_and_small_slices_have_no_correlation() -> None:
     pairs, predictions = random_pairs(MIN_PAIRS + 2)
     without_source = [ScoredPair(pair.sentence1, pair.sentence2, pair.score) for pair in pairs]
-    scores = slice_scores(without_source, predictions, resamples=100)
+    scores = score_slices(without_source, predictions, resamples=100)
     assert "source" not in {score.kind for score in scores}
     small = [score for score in scores if score.pairs < MIN_PAIRS]
     assert small
@@ -102,7 +102,7 @@ def test_leaked_pairs_and_sentences_are_found() -> None:
 
 def test_leakage_slices_partition_the_dataset() -> None:
     pairs, predictions = random_pairs(60)
-    scores = slice_scores(pairs, predictions, training=pairs[:20], resamples=100)
+    scores = score_slices(pairs, predictions, training=pairs[:20], resamples=100)
     sizes = {score.name: score.pairs for score in scores if score.kind == "leakage"}
     assert sizes["only pairs seen in training"] == 20
     assert sizes["only pairs seen in training"] + sizes["without pairs seen in training"] == 60
@@ -150,7 +150,7 @@ def test_real_datasets_have_six_sources() -> None:
     for reference in ("korsts-test", "klue-sts-dev"):
         pairs = data.load(reference)
         predictions = np.array([bigram_overlap(pair.sentence1, pair.sentence2) for pair in pairs])
-        sources = [score for score in slice_scores(pairs, predictions, resamples=100) if score.kind == "source"]
+        sources = [score for score in score_slices(pairs, predictions, resamples=100) if score.kind == "source"]
         assert len(sources) == 6
         assert sum(score.pairs for score in sources) == len(pairs)
 

@@ -26,7 +26,7 @@ from kosbert.evaluation.significance import (
     correlation_intervals,
     decide_winners,
 )
-from kosbert.evaluation.slices import HumanAgreement, SliceScore, human_agreement, slice_scores
+from kosbert.evaluation.slices import HumanAgreement, SliceScore, human_agreement, score_slices
 from kosbert.evaluation.sts import (
     COEFFICIENTS,
     Embeddings,
@@ -153,7 +153,7 @@ def evaluate(
         cosine_pearson=intervals["pearson"],
         cosine_spearman=intervals["spearman"],
         subtasks=subtask_scores(cosines, gold, sources) if len(set(sources)) > 1 else None,
-        slices=slice_scores(dataset.pairs, cosines, training=training, seed=seed) if sliced else None,
+        slices=score_slices(dataset.pairs, cosines, training=training, seed=seed) if sliced else None,
         human_agreement=human_agreement(dataset.pairs, seed=seed) if slices else None,
         published_scores=published_scores(dataset.name),
     )

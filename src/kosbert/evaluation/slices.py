@@ -1,7 +1,7 @@
 """Scores on parts of a dataset (source, length, lexical overlap, leakage), and agreement between annotators.
 
-    slice_scores(pairs, cosines)                             # by source, by length, by lexical overlap
-    slice_scores(pairs, cosines, training=data.load("korsts-train"))   # also with and without leaked pairs
+    score_slices(pairs, cosines)                             # by source, by length, by lexical overlap
+    score_slices(pairs, cosines, training=data.load("korsts-train"))   # also with and without leaked pairs
     human_agreement(pairs)                                   # one annotator against the others
 
 The correlation of a dataset is not the average of its slices: a slice has a narrower range of scores, and the whole
@@ -34,7 +34,7 @@ class SliceScore:
     spearman: ConfidenceInterval | None
 
 
-def slice_scores(
+def score_slices(
     pairs: Sequence[ScoredPair],
     predictions: NDArray[np.floating],
     *,

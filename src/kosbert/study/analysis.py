@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from kosbert import data
 from kosbert.data.records import LabeledSentence, ScoredPair
 from kosbert.evaluation.evaluate import read_set
-from kosbert.evaluation.slices import slice_scores
+from kosbert.evaluation.slices import score_slices
 from kosbert.model.encoder import SupportsEncode
 from kosbert.study.plan import PlannedRun, StudyPlan
 from kosbert.study.scoring import run_encoder, untrained_encoder
@@ -29,7 +29,7 @@ def slice_scores(runs: Sequence[StoredRun], name: str, data_dir: Path | None) ->
     pairs = read_set(name, folder=data_dir).pairs
     per_seed: dict[tuple[str, str, int], dict[str, list[float | None]]] = {}
     for run in runs:
-        for part in slice_scores(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
+        for part in score_slices(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
             variants = per_seed.setdefault((part.kind, part.name, part.pairs), {})
             variants.setdefault(run.variant, []).append(part.spearman.value if part.spearman else None)
     return [
