@@ -40,7 +40,7 @@ def test_json_document() -> None:
     [score] = document["tasks"]
     assert score["data"] == ["sample-nli-dev", "sample-nli-test"]
     assert 0 < score["accuracy"]["low"] < score["accuracy"]["value"] < score["accuracy"]["high"] < 1
-    assert "is not here" in document["missing"]["no-data"]
+    assert "is missing" in document["missing"]["no-data"]
 
 
 def test_table_and_progress() -> None:
@@ -49,7 +49,7 @@ def test_table_and_progress() -> None:
     printed = " ".join(done.stdout.split())  # independent of line breaks
     assert "accuracy ×100" in printed
     assert "at most 300 rows" in printed
-    assert "no-data: senteval/CR/custrev.neg of cr is not here: get it from" in printed
+    assert "no-data: senteval/CR/custrev.neg of cr is missing: get it from" in printed
     assert "2/2 tasks" in done.stderr
 
 

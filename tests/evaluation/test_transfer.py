@@ -246,7 +246,7 @@ def test_tasks_without_data_are_skipped() -> None:
     again = transfer(RandomWords(64), "ko", tasks=["sample"])
     assert again.scores[0].accuracy == result.scores[0].accuracy
     assert again.average == again.scores[0].accuracy.value
-    with pytest.raises(KosbertError, match="is not here"):
+    with pytest.raises(KosbertError, match="is missing"):
         transfer(RandomWords(64), "ko", tasks=["no-data"])
 
 

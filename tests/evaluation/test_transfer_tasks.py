@@ -77,7 +77,7 @@ def test_first_available_source_is_used(tmp_path: Path, monkeypatch: pytest.Monk
     sources, rows = TransferTask("either", "ko", (missing, available)).load()
     assert (sources, len(rows["all"])) == (["sample-nli-dev"], 600)
     assert len(TransferTask("either", "ko", (available,)).load(limit=50)[1]["all"]) == 50
-    with pytest.raises(KosbertError, match="senteval/CR/custrev.neg of cr is not here: get it from"):
+    with pytest.raises(KosbertError, match="senteval/CR/custrev.neg of cr is missing: get it from"):
         TransferTask("neither", "ko", (missing, {"all": "mr"})).load()
 
 

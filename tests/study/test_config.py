@@ -8,7 +8,8 @@ import yaml
 
 from kosbert.cli.study import QUESTIONS
 from kosbert.errors import UsageError
-from kosbert.study.config import StudyConfig, builtin_studies, merge
+from kosbert.study.config import StudyConfig, builtin_studies
+from kosbert.training.config import merge
 
 
 def test_every_builtin_study_is_a_command_and_has_three_presets():

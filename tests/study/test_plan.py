@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.study.config import StudyConfig, merge
+from kosbert.study.config import StudyConfig
 from kosbert.study.plan import data_checksum, plan_study
+from kosbert.training.config import merge
 
 
 def stage_keys(document, seeds=1):

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from kosbert.benchmark.measure import InferenceMethod, RoundSpeeds, measure
+from kosbert.data.loading import read_records
 from kosbert.data.records import sentences_of
 from kosbert.errors import UsageError
-from kosbert.evaluation.evaluate import read_rows
 from kosbert.evaluation.published_scores import published_scores
 from kosbert.model import Encoder, load
 from kosbert.model.from_scratch import new_backbone
@@ -118,7 +118,7 @@ def efficiency(
     if preset not in PRESETS:
         raise UsageError(f"the study efficiency has no preset {preset!r}: choose {', '.join(PRESETS)}")
     config = PRESETS[preset]
-    rows = read_rows(config.dataset, folder=data_dir)
+    rows = read_records(config.dataset, data_dir=data_dir)
     texts = list(dict.fromkeys(clean(text) for row in rows for text in sentences_of(row)))
     sample = np.random.default_rng(0).permutation(len(texts))[: config.sentences]
     texts = [texts[index] for index in sample]

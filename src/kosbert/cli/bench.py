@@ -34,10 +34,10 @@ def bench(
     import numpy as np
 
     from kosbert.benchmark.bench import bench as run
+    from kosbert.data.loading import read_records
     from kosbert.data.records import sentences_of
-    from kosbert.evaluation.evaluate import read_rows
 
-    rows = read_rows(on, folder=data_dir)
+    rows = read_records(on, data_dir=data_dir)
     distinct = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))
     shuffled = [distinct[index] for index in np.random.default_rng(0).permutation(len(distinct))]
     texts = [" ".join(shuffled[start : start + join]) for start in range(0, len(shuffled), join)][:sentences]

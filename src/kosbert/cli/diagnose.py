@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kosbert import data
-from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
+from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
     from kosbert.evaluation.diagnostics import Diagnosis, EmbeddingSpaceStats
@@ -33,8 +34,8 @@ def diagnose(
 
     sentences, positives = None, None
     if on:
-        with download_progress() as progress:
-            rows = data.load(on, folder=data_dir, progress=progress)
+        with progress_bars() as on_progress:
+            rows = data.load(on, data_dir=data_dir, on_progress=on_progress)
         sentences = [text for row in rows for text in data.sentences_of(row)]
         positives = positive_pairs(rows)
     with err.status(f"encoding with {escape(model)}"):

@@ -9,7 +9,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
 from kosbert.errors import KosbertError, UsageError
 from kosbert.progress import ProgressEvent, progress_bars
 
@@ -59,8 +59,9 @@ def evaluate(
     json: JsonOption = False,
 ) -> None:
     """Score a model on STS datasets: kosbert evaluate MODEL --on korsts-test klue-sts-dev."""
+    from kosbert.data.loading import read_records
     from kosbert.evaluation.evaluate import evaluate as score
-    from kosbert.evaluation.evaluate import read_rows, read_vectors
+    from kosbert.evaluation.evaluate import read_vectors
     from kosbert.evaluation.sts import encode_pairs
 
     arguments = arguments or []
@@ -73,7 +74,7 @@ def evaluate(
         raise UsageError(
             f"one pair of vector files fits one set, not {len(datasets)}: give --vectors with a single --on"
         )
-    training_rows = read_rows(training, folder=data_dir) if training else None
+    training_rows = read_records(training, data_dir=data_dir) if training else None
     settings: dict[str, Any] = {"slices": slices, "training": training_rows, "resamples": resamples, "seed": seed}
     runs: dict[str, list[EvaluationResult]] = {}
     if vectors:
@@ -165,8 +166,10 @@ def _datasets(
     if not references:
         raise UsageError("there is no dataset to evaluate on: give --on with splits or files, e.g. --on korsts-test")
     columns = parse_columns(column or ())
-    with download_progress() as progress:
-        return [read_set(reference, folder=data_dir, columns=columns, progress=progress) for reference in references]
+    with progress_bars() as on_progress:
+        return [
+            read_set(reference, data_dir=data_dir, columns=columns, on_progress=on_progress) for reference in references
+        ]
 
 
 def _load_encoder(name: str, data_dir: Path | None) -> "SupportsEncode":

@@ -40,19 +40,19 @@ def export(
 ) -> None:  # fmt: skip
     """Export a model as one ONNX graph from token ids to embedding: kosbert export runs/nli-sts/model --int8."""
     from kosbert.data import sentences_of
+    from kosbert.data.loading import read_records
     from kosbert.evaluation.evaluate import read_set
     from kosbert.export import export as run
-    from kosbert.training.columns import read_rows
 
     if format not in _FORMATS:
         raise UsageError(f"there is no format {format!r}: choose {', '.join(_FORMATS)}")
     target = directory or Path(f"{Path(model).name}-{'int8' if int8 else format}")
-    gate_pairs = (gate, read_set(gate, folder=data_dir).pairs) if int8 else None
+    gate_pairs = (gate, read_set(gate, data_dir=data_dir).pairs) if int8 else None
     if pca and dim is None:
         raise UsageError("PCA reduces the dimensions: give their number with --dim")
-    rows = read_rows([pca], folder=data_dir) if pca else []
+    rows = read_records(pca, data_dir=data_dir) if pca else []
     pca_sentences = [text for row in rows for text in sentences_of(row)] if pca else None
-    evaluate_on = {name: read_set(name, folder=data_dir).pairs for name in report or ()}
+    evaluate_on = {name: read_set(name, data_dir=data_dir).pairs for name in report or ()}
     with err.status("exporting"):
         result = run(
             model, target, format=format, int8=int8, dim=dim, gate=gate_pairs, max_drop=max_drop,  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def transfer(
     with err.status(f"loading {model}"):
         encoder = load_any(model, data_dir=data_dir)
     with progress_bars() as on_progress:
-        result = run(encoder, suite, tasks=names, folder=data_dir, limit=limit, seed=seed, on_progress=on_progress)
+        result = run(encoder, suite, tasks=names, data_dir=data_dir, limit=limit, seed=seed, on_progress=on_progress)
     if json:
         document = {"model": model, "suite": suite, "seed": seed, "limit": limit, "average": result.average}
         print_json(document | {"tasks": [asdict(score) for score in result.scores], "missing": result.missing})

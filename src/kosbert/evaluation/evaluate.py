@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert import data
-from kosbert.data.locate import Progress, offline
+from kosbert.data.loading import ROLES, read_records
 from kosbert.data.records import Record, ScoredPair
-from kosbert.data.user_files import ROLES
-from kosbert.errors import KosbertError, UsageError
+from kosbert.errors import UsageError
 from kosbert.evaluation.published_scores import PublishedScore, published_scores
 from kosbert.evaluation.significance import (
     ConfidenceInterval,
@@ -56,41 +54,18 @@ class STSDataset:
 def read_set(
     reference: str,
     *,
-    folder: Path | None = None,
+    data_dir: Path | None = None,
     columns: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> STSDataset:
-    """Read a split such as `korsts-test`, or the user's own file; `columns` names its columns by our roles."""
-    rows = read_rows(reference, folder=folder, columns=columns, progress=progress)
+    """Read the scored pairs of a split such as `korsts-test` or of a file; `columns` maps roles to its columns."""
+    rows = read_records(reference, data_dir=data_dir, columns=columns, on_progress=on_progress)
     pairs = [row for row in rows if isinstance(row, ScoredPair)]
     if not pairs and Path(reference).is_file():
-        raise UsageError(f"{reference} has no score column: call it score, or say which it is with --column score=NAME")
+        raise UsageError(f"{reference} has no score column: name it score, or give its name with --column score=NAME")
     if not pairs:
-        raise UsageError(f"{reference} has no scored pairs: give a set for similarity, such as korsts-test")
+        raise UsageError(f"{reference} has no scored pairs: give an STS dataset, such as korsts-test")
     return STSDataset(reference, pairs)
-
-
-def read_rows(
-    reference: str,
-    *,
-    folder: Path | None = None,
-    columns: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> list[Record]:
-    """Read the rows of a split or of the user's own file, whatever they are."""
-    path = Path(reference)
-    if path.is_file():
-        return data.read_file(path, columns)
-    if path.suffix and not path.name.startswith("."):
-        raise UsageError(f"there is no file {reference}: give a path that exists or the name of a split")
-    dataset, split = data.resolve(reference)
-    try:
-        return data.load(reference, folder=folder, progress=progress)
-    except KosbertError as error:
-        # What is not here and could not have been fetched is a wrong call; a broken file or download is failed work.
-        if data.available(dataset, split, folder) or not (offline() or not dataset.downloadable):
-            raise
-        raise UsageError(str(error)) from error
 
 
 def parse_columns(settings: Iterable[str]) -> dict[str, str]:

@@ -107,9 +107,9 @@ def leaked_pairs(
     for report in overlap(training, pairs, examples=2 * len(pairs)):
         for match in report.examples:
             if report.unit == "pair":
-                both.add(frozenset(match.against))
+                both.add(frozenset(match.held_out))
             else:
-                sentences.update(match.against)
+                sentences.update(match.held_out)
     return (
         np.array([frozenset((pair.sentence1, pair.sentence2)) in both for pair in pairs], bool),
         np.array([pair.sentence1 in sentences or pair.sentence2 in sentences for pair in pairs], bool),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
-from kosbert.data.locate import NotHereError
+from kosbert.data.locate import MissingFileError
 from kosbert.data.records import sentences_of
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.logistic_regression import SELECTION_TOLERANCE, BatchedLogisticRegression, Features, Labels
@@ -174,7 +174,7 @@ def transfer(
     suite: str,
     *,
     tasks: Sequence[str] = (),
-    folder: Path | None = None,
+    data_dir: Path | None = None,
     limit: int | None = None,
     seed: int = SEED,
     on_progress: ProgressCallback | None = None,
@@ -185,7 +185,7 @@ def transfer(
         encoder: anything with `encode`.
         suite: en or ko.
         tasks: only these tasks.
-        folder: the directory of the data; `KOSBERT_DATA` by default.
+        data_dir: the directory of the data; `KOSBERT_DATA` by default.
         limit: use at most this many rows per split, for a quick look.
         seed: seed of folds and samples; SentEval's by default.
         on_progress: called with the tasks that are done (level 0) and the sentences of each task (level 1).
@@ -198,8 +198,8 @@ def transfer(
         if on_progress:
             on_progress(ProgressEvent("transfer", done, len(selected), "tasks"))
         try:
-            sources, rows = task.load(folder, limit=limit, seed=seed)
-        except NotHereError as error:  # a damaged file is an error, a missing one is not
+            sources, rows = task.load(data_dir, limit=limit, seed=seed)
+        except MissingFileError as error:  # a damaged file is an error, a missing one is not
             missing[task.name] = str(error)
             continue
         scores.append(score_task(task, sources, rows, embeddings, seed=seed, on_progress=on_progress))

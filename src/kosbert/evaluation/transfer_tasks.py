@@ -53,13 +53,13 @@ class TransferTask:
     split: Splitter = lambda rows, seed: rows
 
     def load(
-        self, folder: Path | None = None, *, limit: int | None = None, seed: int = 0
+        self, data_dir: Path | None = None, *, limit: int | None = None, seed: int = 0
     ) -> tuple[list[str], TaskRows]:
         """Load without downloading; return the names of the datasets and at most `limit` random rows per split."""
         failure: KosbertError | None = None
         for source in self.sources:
             try:
-                loaded = {split: _load_examples(reference, folder) for split, reference in source.items()}
+                loaded = {split: _load_examples(reference, data_dir) for split, reference in source.items()}
             except KosbertError as error:
                 failure = failure or error  # the first alternative is the one to recommend
                 continue
@@ -117,8 +117,8 @@ def build_features(
     return np.concatenate(combined if kind == "|u-v|, u*v" else [u, v, *combined], axis=1)
 
 
-def _load_examples(reference: str, folder: Path | None) -> list[Example]:
-    rows = data.load(reference, folder=folder, download=False)
+def _load_examples(reference: str, data_dir: Path | None) -> list[Example]:
+    rows = data.load(reference, data_dir=data_dir, download=False)
     return [row for row in rows if isinstance(row, LabeledSentence | LabeledPair)]
 
 

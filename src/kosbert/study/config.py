@@ -12,24 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from kosbert.errors import UsageError, did_you_mean
 from kosbert.study.summary import NotMeasured
+from kosbert.training.config import Names, StrictModel, YamlLoader, as_list, dotted, first_error, merge
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
-Names = Annotated[list[str], BeforeValidator(_as_list)]
-
-
-class Variant(_Strict):
+class Variant(StrictModel):
     """One variant to compare: a chain of training stages, or an encoder that is not trained."""
 
     name: str
@@ -42,7 +32,7 @@ class Variant(_Strict):
     seeds: int | None = Field(None, ge=1, description="fewer seeds than the study, where the seed changes nothing")
 
 
-class Probe(_Strict):
+class Probe(StrictModel):
     """NLI accuracy of a softmax classifier on frozen embeddings: the sets that it is trained and tested on."""
 
     train: Names
@@ -50,31 +40,31 @@ class Probe(_Strict):
     limit: int = Field(6000, ge=100, description="rows of each set at most")
 
 
-class Preset(_Strict):
+class Preset(StrictModel):
     """Size of a study: backbone, data, seeds and recipe overrides."""
 
     description: str
     seeds: int = Field(3, ge=1)
-    backbone: Annotated[list[Any], BeforeValidator(_as_list)] = Field(description="the first one available locally")
+    backbone: Annotated[list[Any], BeforeValidator(as_list)] = Field(description="the first one available locally")
     data: dict[str, Names] = Field(description="data sets by the role that stages refer to")
     dev: Names
     test: Names
     topics: Names = Field([], description="labeled sentences for the embedding map; the first set available locally")
     probe: Probe | None = None
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, Any] = Field({})
 
 
-class StudyConfig(_Strict):
+class StudyConfig(StrictModel):
     """A study: its question and everything that is trained to answer it."""
 
     name: str = Field(pattern=r"^[\w-]+$")
     question: str
     description: str = ""
-    recipe: dict[str, Any] = {}
-    stages: dict[str, dict[str, Any]] = {}
+    recipe: dict[str, Any] = Field({})
+    stages: dict[str, dict[str, Any]] = Field({})
     variants: list[Variant] = Field(min_length=1)
-    grid: dict[str, dict[str, dict[str, Any]]] = {}
-    not_measured: list[NotMeasured] = []
+    grid: dict[str, dict[str, dict[str, Any]]] = Field({})
+    not_measured: list[NotMeasured] = Field([])
     published_scores: str = Field("", description="the data set whose published scores are shown next to ours")
     presets: dict[str, Preset] = Field(min_length=1)
 
@@ -96,7 +86,7 @@ class StudyConfig(_Strict):
         for variant in self.variants:
             axes = [list(axis.items()) for axis in self.grid.values()] if variant.stages else []
             for point in product(*axes):
-                overrides: dict[str, Any] = {}
+                overrides: dict[str, Any] = Field({})
                 for _, change in point:
                     overrides = merge(overrides, change)
                 labels = [label for label, _ in point]
@@ -132,28 +122,16 @@ class StudyConfig(_Strict):
     @classmethod
     def _parse(cls, text: str, source: str) -> "StudyConfig":
         try:
-            return cls.model_validate(yaml.safe_load(text))
+            return cls.model_validate(yaml.load(text, YamlLoader))
         except yaml.YAMLError as error:
             raise UsageError(f"{source} is not valid YAML ({' '.join(str(error).split())}): correct it") from None
         except ValidationError as error:
-            first = sorted(error.errors(), key=lambda details: details["type"] != "extra_forbidden")[0]
-            key = ".".join(map(str, first["loc"]))
-            message = first["msg"].removeprefix("Value error, ")
-            raise UsageError(f"{source}: {key + ': ' if key else ''}{message}; see docs/studies.md") from None
+            location, message, _ = first_error(error)
+            where = f"{dotted(location)}: " if location else ""
+            raise UsageError(f"{source}: {where}{message}; see docs/studies.md") from None
 
 
 def builtin_studies() -> list[str]:
     """Return the names of the studies that ship with the package."""
     directory = files("kosbert.study") / "configs"
     return sorted(file.name.removesuffix(".yaml") for file in directory.iterdir() if file.name.endswith(".yaml"))
-
-
-def merge(base: Any, overrides: Any) -> Any:
-    """Merge two mappings key by key, recursively; any other value is replaced.
-
-    >>> merge({"train": {"lr": 1, "max_grad_norm": 2}}, {"train": {"lr": 3}})
-    {'train': {'lr': 3, 'max_grad_norm': 2}}
-    """
-    if isinstance(base, dict) and isinstance(overrides, dict):
-        return base | {key: merge(base.get(key), value) for key, value in overrides.items()}
-    return overrides

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -19,7 +19,7 @@ from typing import Any
 
 from kosbert.errors import KosbertError
 from kosbert.files import wait_lock
-from kosbert.progress import ProgressCallback, ProgressEvent
+from kosbert.progress import ProgressCallback, ProgressEvent, nested
 from kosbert.study.plan import PlannedRun, PlannedStage
 from kosbert.study.store import Store, StudyContext, current_provenance, read_json, replace_directory, write_json
 from kosbert.training.recipe import Recipe
@@ -63,11 +63,7 @@ def train_stage(
     if not finished_run(out):
         if (out / "recipe.json").is_file() and read_json(out / "recipe.json") != recipe.model_dump(mode="json"):
             shutil.rmtree(out)  # the store was moved while this stage was half trained: its backbone path changed
-
-        def at_stage_level(event: ProgressEvent) -> None:
-            if on_progress:
-                on_progress(replace(event, task=task or stage.label, level=1))
-
+        at_stage_level = nested(on_progress, task or stage.label)
         result = train(
             recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, on_progress=at_stage_level
         )
