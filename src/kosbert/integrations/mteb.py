@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import UsageError
-from kosbert.evaluation.sts import similarity
+from kosbert.evaluation.sts import paired_similarity
 from kosbert.model import Encoder, SupportsEncode, similarity_matrix
 
 
@@ -48,7 +48,7 @@ class MtebEncoder:
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
         """Return the cosine of the first with the first, the second with the second, …"""
-        return similarity(np.asarray(embeddings1), np.asarray(embeddings2), "cosine")
+        return paired_similarity(np.asarray(embeddings1), np.asarray(embeddings2), "cosine")
 
 
 def korean_tasks() -> Any:

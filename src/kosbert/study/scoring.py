@@ -49,7 +49,7 @@ Predictions = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 def score_run(run: PlannedRun, context: StudyContext) -> None:
     """Score a run whose stages are trained, and write its directory."""
     store, data_dir = context.store, context.data_dir
-    sets = {name: read_set(name, folder=data_dir).pairs for name in dict.fromkeys((*run.dev, *run.test))}
+    sets = {name: read_set(name, data_dir=data_dir).pairs for name in dict.fromkeys((*run.dev, *run.test))}
     scores: dict[str, Any] = {}
     predictions: Predictions = {}
     cost: dict[str, Any] = {}  # of a cross-encoder; stages record their own
