@@ -73,7 +73,7 @@ BACKENDS = {
     "builtin (ONNX, int8)": "import kosbert; model = kosbert.load()",
     "builtin (torch, float32)": "import kosbert; model = kosbert.load('builtin', backend='torch')",
     "builtin in sentence-transformers": (
-        "from kosbert.model.builtin import builtin_directory; from sentence_transformers import SentenceTransformer; "
+        "from kosbert.model.directory import builtin_directory; from sentence_transformers import SentenceTransformer; "
         "model = SentenceTransformer(str(builtin_directory()), device='cpu')"
     ),
 }

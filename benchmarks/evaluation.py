@@ -28,7 +28,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from kosbert import data
-from kosbert.evaluation.evaluate import ScoredSet, evaluate
+from kosbert.evaluation.evaluate import STSDataset, evaluate
 from kosbert.evaluation.resampling import bootstrap
 from kosbert.evaluation.sts import encode_pairs, gold_scores, paired_cosine
 from kosbert.model import load
@@ -76,11 +76,11 @@ def main() -> None:
         build(Path(directory), [text for pair in pairs for text in data.sentences_of(pair)])
         model = load(directory, device="cpu")
     vectors = encode_pairs(model, pairs)
-    test_set = ScoredSet(name, pairs)
+    dataset = STSDataset(name, pairs)
     encode_times, score_times = [], []
     for _ in range(options.rounds):
         encode_times.append(timed(lambda: encode_pairs(model, pairs)))
-        score_times.append(timed(lambda: evaluate(vectors, test_set)))
+        score_times.append(timed(lambda: evaluate(vectors, dataset)))
     ratios = [score / encode for encode, score in zip(encode_times, score_times, strict=True)]
     lower, median, upper = statistics.quantiles(ratios, n=4)
     clock_name = "CPU time" if options.cpu_time else "wall clock"

@@ -92,7 +92,7 @@ def main() -> None:
     for result in overlaps:
         print(f"{result.unit:8} {result.level:10} {result.count:6,} of {result.total:,}")
         for match in result.examples:
-            print(f"    {match.similarity:.2f} {' | '.join(match.against)}\n         {' | '.join(match.rows)}")
+            print(f"    {match.similarity:.2f} {' | '.join(match.held_out)}\n         {' | '.join(match.rows)}")
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from kosbert import data
 from kosbert.model import load_any
 from kosbert.model.topk import nearest_rows
-from kosbert.search.backends.binary import BinaryStore
-from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswStore
+from kosbert.search.backends.binary import BinaryBackend
+from kosbert.search.backends.hnsw import CONNECTIVITY, EXPANSION_ADD, HnswBackend
 from kosbert.search.encoding import unit_vectors
-from kosbert.search.mining import most_similar
+from kosbert.search.mining import most_similar_pairs
 
 if TYPE_CHECKING:
     from kosbert.evaluation.retrieval import RetrievalScores
@@ -89,12 +89,12 @@ def timed(function: Callable[[], object]) -> tuple[float, object]:
 def pairs(texts: list[str], encoder: object, repeats: int) -> None:
     print(f"\n## Most similar pair among {len(texts):,} sentences\n")
     encode_seconds, vectors = timed(lambda: unit_vectors(encoder, texts))  # type: ignore[arg-type]
-    times = [timed(lambda: most_similar(vectors, 1))[0] for _ in range(repeats)]  # type: ignore[arg-type]
-    (best,) = most_similar(vectors, 1)  # type: ignore[arg-type]
+    times = [timed(lambda: most_similar_pairs(vectors, 1))[0] for _ in range(repeats)]  # type: ignore[arg-type]
+    (best,) = most_similar_pairs(vectors, 1)  # type: ignore[arg-type]
     print("| from | seconds |\n|---|---|")
     print(f"| text (including encoding) | {encode_seconds + np.median(times):.2f} |")
     print(f"| vectors | {np.median(times):.3f} ({min(times):.3f} to {max(times):.3f}, {repeats} runs) |")
-    print(f"\ncosine {best.cosine:.4f}: {texts[best.left]} / {texts[best.right]}")
+    print(f"\ncosine {best.cosine:.4f}: {texts[best.first]} / {texts[best.second]}")
 
 
 def ann(vectors: Vectors, queries: Vectors) -> None:
@@ -107,19 +107,19 @@ def ann(vectors: Vectors, queries: Vectors) -> None:
     build_seconds = {"exact": 0.0}
     keys = np.arange(len(vectors))
     for precision in ("float32", "float16", "int8"):
-        store = HnswStore(vectors.shape[1], precision)
-        seconds, _ = timed(lambda store=store: store.add(keys, vectors))  # type: ignore[misc]
+        backend = HnswBackend(vectors.shape[1], precision)
+        seconds, _ = timed(lambda backend=backend: backend.add(keys, vectors))  # type: ignore[misc]
         with tempfile.TemporaryDirectory() as directory:
-            store.write(Path(directory))
+            backend.write(Path(directory))
             file_size = sum(path.stat().st_size for path in Path(directory).iterdir()) / 2**20
         for width in EF_SEARCH:
             name = f"usearch {precision}, ef {width}"
             build_seconds[name], mebibytes[name] = seconds, file_size
-            indexes[name] = _usearch_at(store, width)
-    bits = BinaryStore(vectors.shape[1])
+            indexes[name] = _usearch_at(backend, width)
+    bits = BinaryBackend(vectors.shape[1])
     build_seconds["binary, rescored"], _ = timed(lambda: bits.add(keys, vectors))
     mebibytes["binary, rescored"] = (len(vectors) * vectors.shape[1] / 8) / 2**20  # and eight times that on disk
-    indexes["binary, rescored"] = lambda query: bits.nearest(query, 10, None)[0]
+    indexes["binary, rescored"] = lambda query: bits.search(query, 10, None)[0]
     _faiss(vectors, indexes, build_seconds, mebibytes)
     latencies: dict[str, list[float]] = {name: [] for name in indexes}
     hits = dict.fromkeys(indexes, 0)
@@ -141,10 +141,10 @@ def ann(vectors: Vectors, queries: Vectors) -> None:
         )
 
 
-def _usearch_at(store: HnswStore, width: int) -> Callable[[Vectors], NDArray[np.int64]]:
+def _usearch_at(backend: HnswBackend, width: int) -> Callable[[Vectors], NDArray[np.int64]]:
     def search(query: Vectors) -> NDArray[np.int64]:
-        store._graph.expansion_search = width  # `nearest` sets it from k
-        return np.atleast_2d(store._graph.search(store._stored(query), 10).keys).astype(np.int64)
+        backend._graph.expansion_search = width  # `search` sets it from k
+        return np.atleast_2d(backend._graph.search(backend._quantize(query), 10).keys).astype(np.int64)
 
     return search
 
@@ -202,7 +202,7 @@ def child(step: str, directory: Path, count: int, queries: int) -> None:
     if step == "build":
         texts = (directory / "texts.txt").read_text(encoding="utf-8").split("\n")
         generator = np.random.default_rng(0)
-        index = Index(encoder, kind="hnsw", precision="int8")
+        index = Index(encoder, backend="hnsw", precision="int8")
         start = time.perf_counter()
         for first in range(0, count, 50_000):
             rows = np.arange(first, min(first + 50_000, count)) % len(vectors)
@@ -217,7 +217,7 @@ def child(step: str, directory: Path, count: int, queries: int) -> None:
         start = time.perf_counter()
         index = Index.load(directory / "index", encoder)
         open_seconds = time.perf_counter() - start
-        times = [timed(lambda row=row: index.nearest(vectors[row][None], 10))[0] for row in range(queries)]  # type: ignore[misc]
+        times = [timed(lambda row=row: index.query(vectors[row][None], 10))[0] for row in range(queries)]  # type: ignore[misc]
         result = f"opened in {open_seconds:.2f} s, p50 {np.median(times) * 1000:.2f} ms over {queries} queries"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform != "darwin" else 2**20)
     print(f"| {step} | {result} | {peak:.0f} |")

@@ -1,4 +1,4 @@
-"""Text hygiene: what it repairs, what it leaves alone, and that it loses nothing."""
+"""Text normalization: what it changes, what it keeps, and that it loses nothing."""
 
 import unicodedata
 
@@ -28,7 +28,7 @@ from kosbert.text import clean
         ("\u200b \n", ""),
     ],
 )
-def test_repairs(before: str, after: str) -> None:
+def test_clean_repairs(before: str, after: str) -> None:
     assert clean(before) == after
 
 
@@ -43,31 +43,31 @@ def test_repairs(before: str, after: str) -> None:
         "띄어쓰기가없는문장",
     ],
 )
-def test_leaves_alone(text: str) -> None:
+def test_clean_keeps_meaningful_characters(text: str) -> None:
     assert clean(text) == text
 
 
 anything = st.text(st.characters(exclude_categories=()), max_size=40)
-spiced = st.lists(
+mixed = st.lists(
     st.sampled_from(list("가각ㄱㅏ한\u1112\u1161\u11ab \u200b\u200d\ufe0f\u3164😀👨!ＡﾡA\u0301\ud800\n\x07")),
     max_size=12,
 ).map("".join)
 
 
-@given(st.one_of(anything, spiced))
-def test_idempotent(text: str) -> None:
+@given(st.one_of(anything, mixed))
+def test_clean_is_idempotent(text: str) -> None:
     assert clean(clean(text)) == clean(text)
 
 
-@given(st.one_of(anything, spiced))
-def test_never_empties_a_sentence_with_something_to_see(text: str) -> None:
+@given(st.one_of(anything, mixed))
+def test_visible_text_never_becomes_empty(text: str) -> None:
     visible = [c for c in text if unicodedata.category(c)[0] in "LNPSM" and c not in "\u034f\u115f\u1160\u3164\uffa0"]
     if visible:
         assert clean(text)
 
 
-@given(st.one_of(anything, spiced))
-def test_result_is_clean(text: str) -> None:
+@given(st.one_of(anything, mixed))
+def test_result_is_normalized(text: str) -> None:
     result = clean(text)
     result.encode("utf-8")
     assert unicodedata.is_normalized("NFC", result)
@@ -76,5 +76,5 @@ def test_result_is_clean(text: str) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1))
-def test_decomposed_syllables_come_back(syllables: str) -> None:
+def test_decomposed_syllables_are_composed(syllables: str) -> None:
     assert clean(unicodedata.normalize("NFD", syllables)) == syllables

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from kosbert.errors import KosbertError, UsageError
@@ -116,16 +116,18 @@ def disk_error(error: OSError, path: Path, advice: str = "free some space and ru
 def try_lock(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock file for the block; raise `UsageError(busy)` if another process holds it.
 
-    The operating system releases the lock when the process ends, even if it is killed.
+    The operating system releases the lock when the process ends, even if it is killed. The empty file stays: deleting
+    it would let two processes lock different files of the same name.
     """
     lock = FileLock(path)
     try:
-        # Not 0: one attempt can fail because the previous owner deleted the file while we opened it.
-        lock.acquire(timeout=0.1, poll_interval=0.02)
+        lock.acquire(timeout=0)
     except Timeout:
         raise UsageError(busy) from None
-    with _release_at_end(lock, path):
+    try:
         yield
+    finally:
+        lock.release()
 
 
 @contextmanager
@@ -151,19 +153,9 @@ def wait_lock(path: Path, output: Path, *, patience: float = 600.0) -> Iterator[
             size, changed = current, time.monotonic()
         elif time.monotonic() - changed > patience:
             raise KosbertError(f"another process holds {path} and makes no progress: stop it, then try again")
-    with _release_at_end(lock, path):
-        yield
-
-
-@contextmanager
-def _release_at_end(lock: BaseFileLock, path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Delete before the release: afterwards the file may be the next owner's. filelock checks that the file it
-        # locked still exists, so a waiting process opens a new one. Windows does not delete open files.
-        with suppress(OSError):
-            path.unlink()
         lock.release()
 
 

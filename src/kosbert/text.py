@@ -1,14 +1,14 @@
-"""Korean text hygiene: the one function through which text passes on its way to the tokenizer.
+"""Korean text normalization before tokenization.
 
-It repairs what changes tokens without changing what a reader sees: decomposed syllables (macOS file names), full-width
-Latin, invisible characters, stray controls, runs of white space. It leaves alone what carries meaning: emoji, ㅋㅋ and
+`clean` repairs what changes tokens but not what a reader sees: decomposed syllables (macOS file names), full-width
+Latin, invisible characters, control characters, repeated white space. It keeps what carries meaning: emoji, ㅋㅋ and
 ㅠㅠ, punctuation, case, Hanja, spelling and spacing between words.
 """
 
 import re
 import unicodedata
 
-# Ａ → A, ！ → !, ﾡ → ㄱ: one step of decomposition, because NFKC would also make ① a 1 and ㅋ a conjoining jamo.
+# Ａ → A, ！ → !, ﾡ → ㄱ: one step of decomposition, because NFKC would also change ① to 1 and ㅋ to a conjoining jamo.
 _WIDTH = {
     code: chr(int(parts[1], 16))
     for code in range(0xFF01, 0xFFEF)
@@ -25,22 +25,20 @@ _TABLE = _SURROGATE | _WIDTH | _BLANK | _INVISIBLE | _BIDIRECTIONAL | _CONTROL
 
 # U+200D joins emoji into one (👨‍👩‍👧) and is noise elsewhere.
 _PICTOGRAPH = "[\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff]"
-_LONELY_JOINER = re.compile(f"(?<!{_PICTOGRAPH})\u200d|\u200d(?!{_PICTOGRAPH})")
+_SINGLE_JOINER = re.compile(f"(?<!{_PICTOGRAPH})\u200d|\u200d(?!{_PICTOGRAPH})")
 _SPACES = re.compile(r"\s+")
 _SUSPECT = re.compile(rf"[{re.escape(''.join(map(chr, _TABLE)))}\u200d]|\s\s|[^\S ]|^\s|\s$")
 
 
 def clean(text: str) -> str:
-    """Bring a sentence into the form that the tokenizer should see; applying it twice changes nothing more.
-
-    A sentence with anything visible in it never becomes empty.
+    """Return a sentence as the tokenizer should see it. Idempotent; a sentence with visible text never becomes empty.
 
     >>> clean("\\u1112\\u1161\\u11ab국어\\u200b　ＡＩ！")
     '한국어 AI!'
     """
     if not _SUSPECT.search(text) and unicodedata.is_normalized("NFC", text):
-        return text  # 99.9% of 200,000 NSMC reviews, 3.2 to 3.8 times as fast as the whole way
+        return text  # 99.9% of 200,000 NSMC reviews; 3.2 to 3.8 times as fast as the full path
     text = text.translate(_TABLE)
-    text = _LONELY_JOINER.sub("", text)
+    text = _SINGLE_JOINER.sub("", text)
     text = unicodedata.normalize("NFC", text)
     return _SPACES.sub(" ", text).strip()

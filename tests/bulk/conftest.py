@@ -1,4 +1,4 @@
-"""A tiny exported model: it starts in a moment, also in the processes that are killed."""
+"""A tiny exported model that loads quickly, also in the processes that are killed."""
 
 from pathlib import Path
 

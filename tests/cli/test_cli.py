@@ -70,7 +70,7 @@ def test_data_show_reads_korsts_as_published() -> None:
 def test_data_show_table() -> None:
     process = run("data", "show", "sample-nli-test")
     assert "entailment" in process.stdout
-    assert "never for claims" in process.stdout
+    assert "not for claims" in process.stdout
 
 
 def test_data_check_finds_no_leakage_in_the_sample_set() -> None:
@@ -128,8 +128,8 @@ def test_data_fetch_refuses_a_file_with_a_wrong_checksum(tmp_path: Path) -> None
     (tmp_path / "korsts").mkdir()
     (tmp_path / "korsts" / "sts-dev.tsv").write_text("cut off", encoding="utf-8")
     process = run("data", "fetch", "korsts-dev", "--data-dir", str(tmp_path))
-    assert (process.returncode, "not the published bytes" in process.stdout) == (1, True)
-    assert "is not the file that was published: remove it" in process.stderr
+    assert (process.returncode, "differs from the published file" in process.stdout) == (1, True)
+    assert "differs from the published file: remove it" in process.stderr
 
 
 def test_sample_set_is_listed_under_both_tasks() -> None:

@@ -1,4 +1,4 @@
-"""`kosbert diagnose`: its table, its JSON, its mistakes."""
+"""`kosbert diagnose`: table, JSON, and error messages."""
 
 import json
 from pathlib import Path
@@ -32,41 +32,41 @@ def document(*arguments: str) -> dict:
     return json.loads(done.stdout)
 
 
-def test_json() -> None:
-    found = document("random-words", "--examples", "2")
-    assert found["model"] == "random-words"
-    assert found["on"] is None
-    assert [each["phenomenon"] for each in found["phenomena"]] == [
+def test_json_document() -> None:
+    diagnosis = document("random-words", "--examples", "2")
+    assert diagnosis["model"] == "random-words"
+    assert diagnosis["on"] is None
+    assert [result["phenomenon"] for result in diagnosis["phenomena"]] == [
         "negation", "particle", "number", "honorific", "spacing", "typo", "loanword",
     ]  # fmt: skip
-    for each in found["phenomena"]:
-        assert each["count"] >= 40
-        assert each["share"]["low"] <= each["share"]["value"] == each["passed"] / each["count"]
-        assert len(each["worst"]) == 2
-    assert found["space"]["sentences"] == found["space"]["positives"] == found["overall"]["count"]
+    for result in diagnosis["phenomena"]:
+        assert result["count"] >= 40
+        assert result["accuracy"]["low"] <= result["accuracy"]["value"] == result["passed"] / result["count"]
+        assert len(result["worst"]) == 2
+    assert diagnosis["space"]["sentences"] == diagnosis["space"]["positive_pairs"] == diagnosis["overall"]["count"]
 
 
-def test_the_space_of_a_split() -> None:
-    plain, other = document("random-words"), document("random-words", "--on", "sample-sts-dev")
-    assert other["on"] == "sample-sts-dev"
-    assert other["phenomena"] == plain["phenomena"]
-    assert other["space"]["sentences"] != plain["space"]["sentences"]
-    assert 0 < other["space"]["positives"] < other["space"]["sentences"]
+def test_space_is_measured_on_the_given_split() -> None:
+    default, on_split = document("random-words"), document("random-words", "--on", "sample-sts-dev")
+    assert on_split["on"] == "sample-sts-dev"
+    assert on_split["phenomena"] == default["phenomena"]
+    assert on_split["space"]["sentences"] != default["space"]["sentences"]
+    assert 0 < on_split["space"]["positive_pairs"] < on_split["space"]["sentences"]
 
 
 def test_table_and_examples() -> None:
     done = run("random-words", "--examples", "1")
     assert done.exit_code == 0, done.output
-    for word in ("negation", "loanword", "95% interval", "uniformity", "IsoScore", "our own sentences", "changed"):
+    for word in ("negation", "loanword", "95% CI", "uniformity", "IsoScore", "the minimal pairs", "changed"):
         assert word in done.stdout
-    assert done.stdout.count("  kept ") == 7
-    assert "  kept " not in run("random-words", "--examples", "0").stdout
+    assert done.stdout.count("\n  paraphrase ") == 7
+    assert "  changed    " not in run("random-words", "--examples", "0").stdout
 
 
-def test_a_model_directory(tiny_bert: Path) -> None:
-    found = document(str(tiny_bert))
-    assert found["space"]["dimensions"] == 32
-    assert found["overall"]["count"] == sum(each["count"] for each in found["phenomena"])
+def test_model_directory(tiny_bert: Path) -> None:
+    diagnosis = document(str(tiny_bert))
+    assert diagnosis["space"]["dimensions"] == 32
+    assert diagnosis["overall"]["count"] == sum(result["count"] for result in diagnosis["phenomena"])
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_model_directory(tiny_bert: Path) -> None:
         (("static:nowhere.vec",), "there is no file nowhere.vec"),
     ],
 )
-def test_a_mistake_is_one_sentence_with_the_fix(arguments: tuple[str, ...], message: str) -> None:
+def test_error_message_names_the_fix(arguments: tuple[str, ...], message: str) -> None:
     done = run(*arguments)
     assert isinstance(done.exception, KosbertError)
     assert message in str(done.exception)
     assert done.stdout == ""
 
 
-def test_options_are_checked() -> None:
+def test_invalid_options_exit_with_code_2() -> None:
     assert run("random", "--examples", "-1").exit_code == 2
     assert run("random", "tfidf").exit_code == 2

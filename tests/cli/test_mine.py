@@ -1,4 +1,4 @@
-"""`kosbert mine`: its table, its JSON, and the file without what repeats."""
+"""`kosbert mine`: table, JSON, and the copy without duplicates."""
 
 import json
 from pathlib import Path
@@ -27,27 +27,33 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments, "--model", "random-words"])
 
 
-def test_json_and_dedup(file: Path) -> None:
+def test_json_lists_pairs_and_duplicates_and_dedup_writes_the_rest(file: Path) -> None:
     target = file.with_name("b.txt")
-    done = run(str(file), "--dedup", str(target), "--threshold", "0.9", "-k", "1", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert [each["lines"] for each in found["pairs"]] == [[1, 4]]
-    assert [(each["line"], each["kept_line"]) for each in found["dropped"]] == [(3, 1), (4, 1)]
-    assert (found["sentences"], found["equal"], found["groups"]) == (5, 1, 1)
+    result = run(str(file), "--dedup", str(target), "--threshold", "0.9", "-k", "1", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert [pair["lines"] for pair in report["pairs"]] == [[1, 4]]
+    assert [(row["line"], row["kept_line"]) for row in report["duplicates"]] == [(3, 1), (4, 1)]
+    assert (report["sentences"], report["exact_duplicates"], report["duplicate_groups"]) == (5, 1, 1)
     assert target.read_text(encoding="utf-8") == f"{LINES[0]}\n{LINES[1]}\n{LINES[4]}\n"
 
 
-def test_table(file: Path) -> None:
-    done = run(str(file), "--threshold", "0.9", "-k", "6")
-    assert done.exit_code == 0, done.output
-    for text in ("[환불]", "1, 4", "5 sentences, 1 of them equal", "line 3:", "repeats line 1 (1.000)"):
-        assert text in done.stdout
+def test_table_shows_pairs_and_duplicates(file: Path) -> None:
+    result = run(str(file), "--threshold", "0.9", "-k", "6")
+    assert result.exit_code == 0, result.output
+    for text in (
+        "[환불]",
+        "1, 4",
+        "5 sentences, 2 duplicates",
+        "1 of them exact",
+        "line 3:",
+        "duplicate of line 1 (1.000)",
+    ):
+        assert text in result.stdout
 
 
-def test_mistakes(file: Path) -> None:
+def test_wrong_options_are_an_error_and_keep_the_file(file: Path) -> None:
     assert "threshold" in str(run(str(file), "--threshold", "2").exception)
-    done = run(str(file), "--dedup", str(file))
-    assert isinstance(done.exception, UsageError)
+    assert isinstance(run(str(file), "--dedup", str(file)).exception, UsageError)
     assert file.read_text(encoding="utf-8") == "\n".join(LINES)
     assert run(str(file), "-k", "0").exit_code == 2

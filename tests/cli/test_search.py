@@ -1,4 +1,4 @@
-"""`kosbert search`: its table, its JSON, its reasons, its mistakes."""
+"""`kosbert search`: table, JSON, explanations, errors."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ TEXTS = ["배송이 늦어요", "환불해 주세요 [빨리]", "배송이 빨�
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(command, "out", Console(width=160))
-    index = Index("random-words", words="bigrams")
+    index = Index("random-words", lexical="bigrams")
     index.add(TEXTS, metadata=[{"year": year, "source": "[가게]"} for year in (2020, 2021, 2022)])
     return str(index.save(tmp_path / "index"))
 
@@ -30,59 +30,58 @@ def run(*arguments: str) -> Result:
 
 
 def document(*arguments: str) -> dict:
-    done = run(*arguments, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
-def test_json(index: str) -> None:
-    found = document("배송이 늦어요", "--index", index, "-k", "2")
-    assert found["query"] == "배송이 늦어요"
-    assert [hit["text"] for hit in found["hits"]] == [TEXTS[0], TEXTS[2]]
-    assert found["hits"][0]["score"] == pytest.approx(1, abs=1e-5)
-    assert found["hits"][0]["metadata"] == {"year": 2020, "source": "[가게]"}
+def test_json_has_query_and_hits(index: str) -> None:
+    output = document("배송이 늦어요", "--index", index, "-k", "2")
+    assert output["query"] == "배송이 늦어요"
+    assert [hit["text"] for hit in output["hits"]] == [TEXTS[0], TEXTS[2]]
+    assert output["hits"][0]["score"] == pytest.approx(1, abs=1e-5)
+    assert output["hits"][0]["metadata"] == {"year": 2020, "source": "[가게]"}
     assert [hit["id"] for hit in document("배송이", "--index", index, "--filter", "year>=2022")["hits"]] == ["2"]
 
 
-def test_hybrid_and_explain(index: str) -> None:
+def test_hybrid_hits_and_explanations(index: str) -> None:
     pytest.importorskip("bm25s")
     (hit,) = document("배송을 늦어요", "--index", index, "--hybrid", "--explain", "-k", "1")["hits"]
-    assert hit["words_rank"] == hit["vector_rank"] == 1
+    assert hit["bm25_rank"] == hit["dense_rank"] == 1
     assert hit["score"] == pytest.approx(2 / 61)
-    effects = {each["word"]: each["effect"] for each in hit["explanation"]["query"]}
+    effects = {word["word"]: word["effect"] for word in hit["explanation"]["query"]}
     assert effects["늦어요"] > effects["배송을"]
-    done = run("배송을 늦어요", "--index", index, "--hybrid", "--explain")
-    assert done.exit_code == 0
-    for text in ("by meaning", "BM25", "1/(60+1)", "[빨리]", "[가게]", "2022"):
-        assert text in done.stdout
+    result = run("배송을 늦어요", "--index", index, "--hybrid", "--explain")
+    assert result.exit_code == 0
+    for text in ("dense rank", "BM25 rank", "1/(60+1)", "[빨리]", "[가게]", "2022"):
+        assert text in result.stdout
 
 
-def test_table(index: str) -> None:
-    done = run("배송이 늦어요", "--index", index)
-    assert all(text in done.stdout for text in (*TEXTS, "[가게]", "1.000"))
-    assert "nothing fulfills the filter" in run("글", "--index", index, "--filter", "year>3000").stdout
+def test_table_shows_texts_and_metadata(index: str) -> None:
+    result = run("배송이 늦어요", "--index", index)
+    assert all(text in result.stdout for text in (*TEXTS, "[가게]", "1.000"))
+    assert "no sentence matches the filter" in run("글", "--index", index, "--filter", "year>3000").stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
         (("--filter", "yaer=1"), "did you mean year", 2),
-        (("--filter", "year"), "cannot be read", 2),
+        (("--filter", "year"), "cannot be parsed", 2),
         (("--model", "random"), "was made with random-words", 2),
         (("--model", "nowhere/model"), "nowhere/model", 1),
     ],
 )
-def test_mistakes(index: str, arguments: tuple[str, ...], message: str, code: int) -> None:
-    done = run("글", "--index", index, *arguments)
-    assert isinstance(done.exception, KosbertError)
-    assert message in str(done.exception)
-    assert done.exception.exit_code == code
-    assert done.stdout == ""
+def test_wrong_options_are_an_error(index: str, arguments: tuple[str, ...], message: str, code: int) -> None:
+    result = run("글", "--index", index, *arguments)
+    assert isinstance(result.exception, KosbertError)
+    assert message in str(result.exception)
+    assert result.exception.exit_code == code
+    assert result.stdout == ""
 
 
-def test_no_index(tmp_path: Path) -> None:
-    done = run("글", "--index", str(tmp_path / "none"))
-    assert "holds no index" in str(done.exception)
+def test_missing_or_empty_index_is_an_error(tmp_path: Path) -> None:
+    assert "holds no index" in str(run("글", "--index", str(tmp_path / "none")).exception)
     Index("random-words").save(tmp_path / "empty")
     assert "the index is empty" in str(run("글", "--index", str(tmp_path / "empty")).exception)
     assert run("글").exit_code == 2

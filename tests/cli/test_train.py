@@ -1,4 +1,4 @@
-"""`kosbert train`: what it prints, where, and with which exit code."""
+"""`kosbert train`: output, exit codes, names and --list."""
 
 import json
 from functools import partial
@@ -38,7 +38,7 @@ def call(kosbert):
     return partial(kosbert, "train")
 
 
-def test_a_table(call, recipe):
+def test_prints_a_table_of_scores(call, recipe):
     code, out, _ = call(recipe)
     assert code == 0
     assert "small: cosine vs. human scores" in out
@@ -77,9 +77,9 @@ def test_json_settings_and_resume(call, recipe, tmp_path):
         (["--track", "tensorbord"], 2, "there is no tracker 'tensorbord'"),
     ],
 )
-def test_mistakes_are_one_sentence_without_a_traceback(call, recipe, arguments, code, message):
-    found, out, err = call(recipe, *arguments)
-    assert found == code
+def test_errors_are_one_sentence_without_a_traceback(call, recipe, arguments, code, message):
+    exit_code, out, err = call(recipe, *arguments)
+    assert exit_code == code
     (line,) = [line for line in err.splitlines() if line.startswith("kosbert: ")]
     assert message in line
     assert "Traceback" not in err

@@ -1,4 +1,4 @@
-"""Downloads against a real server on this machine that misbehaves on request."""
+"""Downloads from a real local server that misbehaves as scripted."""
 
 import errno
 import functools
@@ -35,8 +35,8 @@ def sha256(body: bytes) -> str:
     return "sha256:" + hashlib.sha256(body).hexdigest()
 
 
-class Site(ThreadingHTTPServer):
-    """Answers each request in the next way of `script`, then in the way `after`; keeps every request's headers."""
+class FakeServer(ThreadingHTTPServer):
+    """Answers with the behaviors of `script` in order, then always with `after`; records the request headers."""
 
     daemon_threads = True
 
@@ -56,37 +56,37 @@ class Site(ThreadingHTTPServer):
         return [request.get("range") for request in self.requests]
 
     def handle_error(self, request, client_address):
-        pass  # a client that was killed is what some tests are about
+        pass  # some tests kill the client
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Site
+    server: FakeServer
 
     def log_message(self, *arguments):
         pass
 
     def do_GET(self):
-        site = self.server
-        site.requests.append({name.lower(): value for name, value in self.headers.items()} | {"path": self.path})
-        way = site.script.pop(0) if site.script else site.after
-        if way.isdecimal():
-            self.reply(int(way), b"sorry", site.extra)
-        elif way == "redirect":
-            self.reply(302, b"", {"Location": site.location})
-        elif way == "page":
-            self.reply(200, PAGE, site.extra)
-        elif way == "empty":
+        server = self.server
+        server.requests.append({name.lower(): value for name, value in self.headers.items()} | {"path": self.path})
+        behavior = server.script.pop(0) if server.script else server.after
+        if behavior.isdecimal():
+            self.reply(int(behavior), b"sorry", server.extra)
+        elif behavior == "redirect":
+            self.reply(302, b"", {"Location": server.location})
+        elif behavior == "page":
+            self.reply(200, PAGE, server.extra)
+        elif behavior == "empty":
             self.reply(200, b"", {})
-        elif way == "compressed":
-            self.reply(200, gzip.compress(site.body), {"Content-Encoding": "gzip"})
-        elif way == "endless":
+        elif behavior == "compressed":
+            self.reply(200, gzip.compress(server.body), {"Content-Encoding": "gzip"})
+        elif behavior == "endless":
             self.close_connection = True
-            self.reply(200, site.body, {}, length=False)
-        elif way.startswith("chunked"):
-            self.chunked(cut=way == "chunked-cut")
+            self.reply(200, server.body, {}, length=False)
+        elif behavior.startswith("chunked"):
+            self.chunked(cut=behavior == "chunked-cut")
         else:
-            self.whole_or_range(way)
+            self.full_or_range(behavior)
 
     def reply(self, status, body, headers, *, length=True, send=None, hold=False):
         self.send_response(status)
@@ -119,32 +119,32 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"" if cut else b"0\r\n\r\n")
         self.close_connection = True
 
-    def whole_or_range(self, way):
-        site = self.server
-        body = site.body[::-1] if way == "wrong" else site.body
+    def full_or_range(self, behavior):
+        server = self.server
+        body = server.body[::-1] if behavior == "wrong" else server.body
         status, start, headers = 200, 0, self.validators()
-        asked, condition = self.headers.get("Range"), self.headers.get("If-Range")
-        fresh = way == "careless" or condition in (None, site.etag, site.modified)
-        if asked and fresh and way != "no-range":
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
+        requested_range, condition = self.headers.get("Range"), self.headers.get("If-Range")
+        unchanged = behavior == "careless" or condition in (None, server.etag, server.modified)
+        if requested_range and unchanged and behavior != "no-range":
+            start = int(requested_range.removeprefix("bytes=").rstrip("-"))
             if start >= len(body):
                 self.reply(416, b"", {"Content-Range": f"bytes */{len(body)}"})
                 return
             status = 206
-            begin = start - 1 if way == "shifted" else start
+            begin = start - 1 if behavior == "shifted" else start
             headers["Content-Range"] = f"bytes {begin}-{len(body) - 1}/{len(body)}"
         rest = body[start:]
-        send = len(rest) // 2 if way in ("cut", "stall") else None
-        if way == "slow":
+        send = len(rest) // 2 if behavior in ("cut", "stall") else None
+        if behavior == "slow":
             time.sleep(0.4)
-        self.reply(status, rest, headers, send=send, hold=way == "stall")
+        self.reply(status, rest, headers, send=send, hold=behavior == "stall")
 
 
 @pytest.fixture
-def site(monkeypatch):
+def server(monkeypatch):
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1")
-    server = Site()
+    server = FakeServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield server
@@ -156,9 +156,10 @@ def site(monkeypatch):
 
 @pytest.fixture
 def pauses(monkeypatch):
-    waited: list[float] = []
-    monkeypatch.setattr(download, "pause", waited.append)
-    return waited
+    """Record the waiting times instead of waiting."""
+    pauses: list[float] = []
+    monkeypatch.setattr(download, "pause", pauses.append)
+    return pauses
 
 
 @pytest.fixture
@@ -166,12 +167,12 @@ def target(tmp_path):
     return tmp_path / "data" / "file.tsv"
 
 
-def leave_part(target, site, body, *, total: int | None = SIZE):
+def leave_part(target, server, body, *, total: int | None = SIZE):
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     part.write_bytes(body)
-    note = {"url": site.url(), "validator": '"v1"', "total": total}
-    part.with_name(part.name + ".json").write_text(json.dumps(note), encoding="utf-8")
+    origin = {"url": server.url(), "validator": '"v1"', "total": total}
+    part.with_name(part.name + ".json").write_text(json.dumps(origin), encoding="utf-8")
     return part
 
 
@@ -179,7 +180,7 @@ def names(target):
     return sorted(path.name for path in target.parent.iterdir() if not path.name.endswith(".lock"))
 
 
-def refusal(*arguments, kind=KosbertError, **options):
+def error_of(*arguments, kind=KosbertError, **options):
     with pytest.raises(kind) as caught:
         fetch(*arguments, **options)
     message = str(caught.value)
@@ -207,143 +208,146 @@ def test_digest_and_verify_known_answers(tmp_path):
 @pytest.mark.parametrize(
     "checksum", ["md5:00", "sha256:00", "git:" + "g" * 40, "ce013625030ba8dba906f756967f9e9ca394464a"]
 )
-def test_a_malformed_checksum_is_refused_before_any_request(site, target, checksum):
-    refusal(site.url(), target, checksum=checksum, kind=UsageError)
+def test_malformed_checksum_is_refused_before_any_request(server, target, checksum):
+    error_of(server.url(), target, checksum=checksum, kind=UsageError)
     with pytest.raises(UsageError):
         verify(target, checksum)
-    assert not site.requests
+    assert not server.requests
 
 
-# --- what goes right
+# --- successful downloads
 
 
-@pytest.mark.parametrize("way", ["ok", "chunked", "no-range"])
+@pytest.mark.parametrize("behavior", ["ok", "chunked", "no-range"])
 @pytest.mark.parametrize("checksum", ["", sha256(BODY), "git:" + hashlib.sha1(b"blob %d\0" % SIZE + BODY).hexdigest()])
-def test_the_right_bytes_arrive_and_nothing_else_stays(site, target, way, checksum):
-    site.after = way
+def test_download_is_complete_and_leaves_no_other_files(server, target, behavior, checksum):
+    server.after = behavior
     seen = []
-    assert fetch(site.url(), target, checksum=checksum, progress=lambda *pair: seen.append(pair)) == target
+    assert (
+        fetch(server.url(), target, checksum=checksum, on_progress=lambda event: seen.append((event.done, event.total)))
+        == target
+    )
     assert target.read_bytes() == BODY
     assert names(target) == ["file.tsv"]
     done = [pair[0] for pair in seen]
     assert done == sorted(done)
     assert done[0] == 0
     assert seen[-1] == (SIZE, SIZE)
-    assert {total for _, total in seen[:-1]} == ({None} if way == "chunked" else {SIZE})
-    assert site.requests[0]["accept-encoding"] == "identity"
+    assert {total for _, total in seen[:-1]} == ({None} if behavior == "chunked" else {SIZE})
+    assert server.requests[0]["accept-encoding"] == "identity"
 
 
-def test_a_file_that_is_here_is_kept_unless_its_checksum_is_wrong(site, target):
+def test_existing_file_is_kept_unless_its_checksum_is_wrong(server, target):
     target.parent.mkdir()
-    target.write_bytes(b"by hand")
-    fetch(site.url(), target)
-    fetch(site.url(), target, checksum=sha256(b"by hand"))
-    assert not site.requests
-    fetch(site.url(), target, checksum=sha256(BODY))
+    target.write_bytes(b"existing")
+    fetch(server.url(), target)
+    fetch(server.url(), target, checksum=sha256(b"existing"))
+    assert not server.requests
+    fetch(server.url(), target, checksum=sha256(BODY))
     assert target.read_bytes() == BODY
 
 
-def test_an_empty_file_that_is_here_is_no_download(site, target):
+def test_existing_empty_file_is_downloaded_again(server, target):
     target.parent.mkdir()
     target.touch()
-    assert fetch(site.url(), target).read_bytes() == BODY
+    assert fetch(server.url(), target).read_bytes() == BODY
 
 
-def test_an_address_with_korean_letters(site, target):
-    fetch(site.url("한국어 말뭉치.tsv?a=1&b=%20"), target)
-    assert site.requests[0]["path"] == ("/%ED%95%9C%EA%B5%AD%EC%96%B4%20%EB%A7%90%EB%AD%89%EC%B9%98.tsv?a=1&b=%20")
+def test_url_with_korean_characters_is_quoted(server, target):
+    fetch(server.url("한국어 말뭉치.tsv?a=1&b=%20"), target)
+    assert server.requests[0]["path"] == ("/%ED%95%9C%EA%B5%AD%EC%96%B4%20%EB%A7%90%EB%AD%89%EC%B9%98.tsv?a=1&b=%20")
 
 
-def test_a_page_is_welcome_where_a_page_is_asked_for(site, tmp_path):
-    site.after, site.extra = "page", {"Content-Type": "text/html"}
-    assert fetch(site.url(), tmp_path / "page.html").read_bytes() == PAGE
+def test_html_target_accepts_a_web_page(server, tmp_path):
+    server.after, server.extra = "page", {"Content-Type": "text/html"}
+    assert fetch(server.url(), tmp_path / "page.html").read_bytes() == PAGE
 
 
-def test_a_checksum_outweighs_a_wrong_content_type(site, target):
-    site.after, site.extra = "page", {"Content-Type": "text/html"}
-    assert fetch(site.url(), target, checksum=sha256(PAGE)).read_bytes() == PAGE
+def test_matching_checksum_overrides_the_content_type(server, target):
+    server.after, server.extra = "page", {"Content-Type": "text/html"}
+    assert fetch(server.url(), target, checksum=sha256(PAGE)).read_bytes() == PAGE
 
 
-def test_a_redirect_to_http_is_followed(site, target):
-    site.script, site.location = ["redirect"], site.url("moved.tsv")
-    assert fetch(site.url(), target).read_bytes() == BODY
-    assert [request["path"] for request in site.requests] == ["/file.tsv", "/moved.tsv"]
+def test_http_redirect_is_followed(server, target):
+    server.script, server.location = ["redirect"], server.url("moved.tsv")
+    assert fetch(server.url(), target).read_bytes() == BODY
+    assert [request["path"] for request in server.requests] == ["/file.tsv", "/moved.tsv"]
 
 
-# --- failures that may pass
+# --- temporary failures
 
 
 @pytest.mark.parametrize("script", [["cut"], ["stall"], ["500"], ["503", "429"], ["cut", "500", "stall", "cut"]])
 @pytest.mark.parametrize("checksum", ["", sha256(BODY)])
-def test_a_passing_failure_is_survived(site, target, pauses, script, checksum):
-    site.script = list(script)
+def test_temporary_failures_are_retried(server, target, pauses, script, checksum):
+    server.script = list(script)
     seen = []
-    fetch(site.url(), target, checksum=checksum, timeout=STALL, progress=lambda *pair: seen.append(pair[0]))
+    fetch(server.url(), target, checksum=checksum, timeout=STALL, on_progress=lambda event: seen.append(event.done))
     assert target.read_bytes() == BODY
     assert names(target) == ["file.tsv"]
-    assert len(site.requests) == len(script) + 1
+    assert len(server.requests) == len(script) + 1
     assert seen == sorted(seen)
     assert seen[-1] == SIZE
     for attempt, wait in enumerate(pauses):
         assert 0.5 * 2**attempt <= wait <= 2**attempt
 
 
-@pytest.mark.parametrize("way", ["cut", "stall"])
-def test_a_broken_transfer_is_continued_with_a_validated_range(site, target, pauses, way):
-    site.script = [way]
-    fetch(site.url(), target, timeout=STALL)
+@pytest.mark.parametrize("behavior", ["cut", "stall"])
+def test_interrupted_transfer_resumes_with_a_validated_range(server, target, pauses, behavior):
+    server.script = [behavior]
+    fetch(server.url(), target, timeout=STALL)
     assert target.read_bytes() == BODY
-    assert site.ranges() == [None, f"bytes={SIZE // 2}-"]
-    assert site.requests[1]["if-range"] == '"v1"'
+    assert server.ranges() == [None, f"bytes={SIZE // 2}-"]
+    assert server.requests[1]["if-range"] == '"v1"'
 
 
-def test_a_weak_etag_gives_way_to_the_date(site, target, pauses):
-    site.etag, site.modified = 'W/"v1"', "Mon, 01 Jan 2024 00:00:00 GMT"
-    site.script = ["cut"]
-    fetch(site.url(), target)
+def test_weak_etag_is_replaced_by_the_date(server, target, pauses):
+    server.etag, server.modified = 'W/"v1"', "Mon, 01 Jan 2024 00:00:00 GMT"
+    server.script = ["cut"]
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
-    assert site.requests[1]["if-range"] == site.modified
-    assert site.ranges()[1]
+    assert server.requests[1]["if-range"] == server.modified
+    assert server.ranges()[1]
 
 
 @pytest.mark.parametrize(("checksum", "resumes"), [("", False), (sha256(BODY), True)])
-def test_without_validator_only_a_checksum_allows_to_resume(site, target, pauses, checksum, resumes):
-    site.etag = ""
-    site.script = ["cut"]
-    fetch(site.url(), target, checksum=checksum)
+def test_resume_needs_a_validator_or_a_checksum(server, target, pauses, checksum, resumes):
+    server.etag = ""
+    server.script = ["cut"]
+    fetch(server.url(), target, checksum=checksum)
     assert target.read_bytes() == BODY
-    assert bool(site.ranges()[1]) is resumes
+    assert bool(server.ranges()[1]) is resumes
 
 
-def test_a_cut_in_a_body_of_unknown_length_is_noticed(site, target, pauses):
-    site.script = ["chunked-cut"]
-    fetch(site.url(), target)
+def test_truncated_chunked_body_is_detected(server, target, pauses):
+    server.script = ["chunked-cut"]
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
-    assert site.ranges() == [None, f"bytes={SIZE // 2}-"]
+    assert server.ranges() == [None, f"bytes={SIZE // 2}-"]
 
 
-def test_giving_up_keeps_the_part_and_the_next_run_goes_on(site, target, pauses):
-    site.after = "cut"
-    message = refusal(site.url(), target, attempts=2)
-    assert site.url() in message
+def test_part_is_kept_after_the_last_attempt_and_resumed(server, target, pauses):
+    server.after = "cut"
+    message = error_of(server.url(), target, attempts=2)
+    assert server.url() in message
     assert "resumes" in message
-    assert len(site.requests) == 2
+    assert len(server.requests) == 2
     assert len(pauses) == 1
     assert names(target) == ["file.tsv.part", "file.tsv.part.json"]
-    site.after = "ok"
-    fetch(site.url(), target, attempts=1)
+    server.after = "ok"
+    fetch(server.url(), target, attempts=1)
     assert target.read_bytes() == BODY
-    assert site.ranges()[2] == f"bytes={SIZE // 2 + (SIZE - SIZE // 2) // 2}-"
+    assert server.ranges()[2] == f"bytes={SIZE // 2 + (SIZE - SIZE // 2) // 2}-"
 
 
-def test_a_stalled_server_is_named_as_such(site, target, pauses):
-    site.after = "stall"
-    assert "nothing came for 0.5 seconds" in refusal(site.url(), target, attempts=1, timeout=STALL)
+def test_stalled_server_is_reported(server, target, pauses):
+    server.after = "stall"
+    assert "no data for 0.5 seconds" in error_of(server.url(), target, attempts=1, timeout=STALL)
     assert not target.exists()
 
 
 @pytest.mark.parametrize(
-    ("value", "least", "most"),
+    ("value", "min_wait", "max_wait"),
     [
         ("7", 7, 7),
         ("86400", 60, 60),
@@ -352,164 +356,164 @@ def test_a_stalled_server_is_named_as_such(site, target, pauses):
         ("soon", 0.5, 1),
     ],
 )
-def test_retry_after_is_honored_up_to_a_cap(site, target, pauses, value, least, most):
-    site.script, site.extra = ["429"], {"Retry-After": value}
-    fetch(site.url(), target)
+def test_retry_after_is_respected_up_to_a_limit(server, target, pauses, value, min_wait, max_wait):
+    server.script, server.extra = ["429"], {"Retry-After": value}
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
     assert len(pauses) == 1
-    assert least <= pauses[0] <= most
+    assert min_wait <= pauses[0] <= max_wait
 
 
-def test_a_server_that_is_not_there(site, target, pauses):
-    site.shutdown()
-    site.server_close()
-    message = refusal(site.url(), target, attempts=3)
+def test_unreachable_server_is_an_error_after_all_attempts(server, target, pauses):
+    server.shutdown()
+    server.server_close()
+    message = error_of(server.url(), target, attempts=3)
     assert "3 attempts" in message
     assert "refused" in message.lower() or sys.platform == "win32"
     assert len(pauses) == 2
 
 
-# --- parts that do not fit
+# --- unusable parts
 
 
-def test_a_server_that_ignores_ranges_starts_again(site, target):
-    leave_part(target, site, b"x" * 1000)
-    site.after = "no-range"
-    fetch(site.url(), target)
+def test_server_without_ranges_restarts_the_download(server, target):
+    leave_part(target, server, b"x" * 1000)
+    server.after = "no-range"
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
-    assert site.ranges() == ["bytes=1000-"]
+    assert server.ranges() == ["bytes=1000-"]
 
 
-def test_a_changed_etag_starts_again(site, target, pauses):
-    leave_part(target, site, b"x" * 1000)
-    site.etag = '"v2"'
-    fetch(site.url(), target)
+def test_changed_etag_restarts_the_download(server, target, pauses):
+    leave_part(target, server, b"x" * 1000)
+    server.etag = '"v2"'
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
-    assert site.ranges() == ["bytes=1000-"]
+    assert server.ranges() == ["bytes=1000-"]
 
 
-@pytest.mark.parametrize("way", ["careless", "shifted"])
-def test_a_range_that_does_not_fit_is_not_glued_on(site, target, way):
-    leave_part(target, site, b"x" * 1000)
-    site.etag = '"v2"' if way == "careless" else '"v1"'
-    site.after = way
-    fetch(site.url(), target, attempts=1)
+@pytest.mark.parametrize("behavior", ["careless", "shifted"])
+def test_wrong_range_is_not_appended(server, target, behavior):
+    leave_part(target, server, b"x" * 1000)
+    server.etag = '"v2"' if behavior == "careless" else '"v1"'
+    server.after = behavior
+    fetch(server.url(), target, attempts=1)
     assert target.read_bytes() == BODY
-    assert site.ranges() == ["bytes=1000-", None]
+    assert server.ranges() == ["bytes=1000-", None]
 
 
-def test_a_range_past_the_end_starts_again(site, target):
-    leave_part(target, site, b"x" * (SIZE + 5), total=None)
-    fetch(site.url(), target, attempts=1)
+def test_range_past_the_end_restarts_the_download(server, target):
+    leave_part(target, server, b"x" * (SIZE + 5), total=None)
+    fetch(server.url(), target, attempts=1)
     assert target.read_bytes() == BODY
-    assert site.ranges() == [f"bytes={SIZE + 5}-", None]
+    assert server.ranges() == [f"bytes={SIZE + 5}-", None]
 
 
-def test_a_part_that_is_whole_needs_no_request(site, target):
-    leave_part(target, site, BODY)
+def test_complete_part_needs_no_request(server, target):
+    leave_part(target, server, BODY)
     seen = []
-    fetch(site.url(), target, checksum=sha256(BODY), progress=lambda *pair: seen.append(pair))
+    fetch(server.url(), target, checksum=sha256(BODY), on_progress=lambda event: seen.append((event.done, event.total)))
     assert target.read_bytes() == BODY
-    assert not site.requests
+    assert not server.requests
     assert seen == [(SIZE, SIZE)]
 
 
 @pytest.mark.parametrize("length", [1000, SIZE])
-def test_a_bad_part_is_fetched_again_from_zero_once(site, target, length):
-    leave_part(target, site, b"x" * length)
-    fetch(site.url(), target, checksum=sha256(BODY))
+def test_wrong_part_is_downloaded_again_once(server, target, length):
+    leave_part(target, server, b"x" * length)
+    fetch(server.url(), target, checksum=sha256(BODY))
     assert target.read_bytes() == BODY
-    assert site.ranges()[-1] is None
+    assert server.ranges()[-1] is None
     target.unlink()
-    leave_part(target, site, b"x" * 1000)
-    site.requests.clear()
-    refusal(site.url(), target, checksum=sha256(b"never"))
-    assert site.ranges() == ["bytes=1000-", None]
+    leave_part(target, server, b"x" * 1000)
+    server.requests.clear()
+    error_of(server.url(), target, checksum=sha256(b"never"))
+    assert server.ranges() == ["bytes=1000-", None]
     assert names(target) == []
 
 
 @pytest.mark.parametrize(
-    "note", ["", "[]", "{", '{"url": 1, "other": 2}', '{"url": "http://elsewhere/", "validator": "\\"v1\\""}']
+    "origin", ["", "[]", "{", '{"url": 1, "other": 2}', '{"url": "http://elsewhere/", "validator": "\\"v1\\""}']
 )
-def test_a_part_with_a_doubtful_note_is_not_used(site, target, note):
-    part = leave_part(target, site, b"x" * 1000)
-    part.with_name(part.name + ".json").write_text(note, encoding="utf-8")
-    fetch(site.url(), target)
+def test_part_with_an_unusable_origin_file_is_ignored(server, target, origin):
+    part = leave_part(target, server, b"x" * 1000)
+    part.with_name(part.name + ".json").write_text(origin, encoding="utf-8")
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
-    assert site.ranges() == [None]
+    assert server.ranges() == [None]
 
 
 # --- refusals
 
 
-def test_wrong_bytes_are_refused_with_both_checksums(site, target):
-    site.after = "wrong"
-    message = refusal(site.url(), target, checksum=sha256(BODY))
-    assert site.url() in message
+def test_wrong_bytes_are_refused_with_both_checksums(server, target):
+    server.after = "wrong"
+    message = error_of(server.url(), target, checksum=sha256(BODY))
+    assert server.url() in message
     assert sha256(BODY) in message
     assert sha256(BODY[::-1]) in message
     assert "run the same command again" in message
     assert names(target) == []
-    assert len(site.requests) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", ["404", "403", "410", "401"])
-def test_a_final_no_fails_at_once(site, target, pauses, status):
-    site.after = status
-    message = refusal(site.url(), target)
+def test_permanent_failure_is_not_retried(server, target, pauses, status):
+    server.after = status
+    message = error_of(server.url(), target)
     assert status in message
     assert f"put it at {target}" in message
-    assert len(site.requests) == 1
+    assert len(server.requests) == 1
     assert not pauses
     assert names(target) == []
 
 
 @pytest.mark.parametrize("extra", [{}, {"Content-Type": "text/html; charset=utf-8"}])
-def test_a_page_with_status_200_is_refused(site, target, extra):
-    site.after, site.extra = "page", extra
-    assert "web page" in refusal(site.url(), target)
+def test_web_page_with_status_200_is_refused(server, target, extra):
+    server.after, server.extra = "page", extra
+    assert "web page" in error_of(server.url(), target)
     assert names(target) == []
-    assert "web page" in refusal(site.url(), target, checksum=sha256(BODY))
+    assert "web page" in error_of(server.url(), target, checksum=sha256(BODY))
     assert names(target) == []
 
 
-def test_a_log_in_page_does_not_cost_the_part(site, target):
-    part = leave_part(target, site, BODY[:1000])
-    site.after, site.extra = "page", {"Content-Type": "text/html"}
-    refusal(site.url(), target)
+def test_login_page_does_not_overwrite_the_part(server, target):
+    part = leave_part(target, server, BODY[:1000])
+    server.after, server.extra = "page", {"Content-Type": "text/html"}
+    error_of(server.url(), target)
     assert part.read_bytes() == BODY[:1000]
 
 
 @pytest.mark.parametrize(
-    ("way", "words"), [("empty", "is empty"), ("endless", "neither a length"), ("compressed", "compressed")]
+    ("behavior", "words"), [("empty", "is empty"), ("endless", "neither a length"), ("compressed", "compressed")]
 )
-def test_a_body_that_nothing_vouches_for_is_refused(site, target, way, words):
-    site.after = way
-    assert words in refusal(site.url(), target)
+def test_unverifiable_body_is_refused(server, target, behavior, words):
+    server.after = behavior
+    assert words in error_of(server.url(), target)
     assert names(target) == []
 
 
-def test_a_checksum_vouches_for_empty_and_endless_bodies(site, target):
-    site.script = ["endless", "empty"]
-    assert fetch(site.url(), target, checksum=sha256(BODY)).read_bytes() == BODY
-    assert fetch(site.url(), target.with_name("empty"), checksum=sha256(b"")).read_bytes() == b""
+def test_checksum_verifies_bodies_without_length(server, target):
+    server.script = ["endless", "empty"]
+    assert fetch(server.url(), target, checksum=sha256(BODY)).read_bytes() == BODY
+    assert fetch(server.url(), target.with_name("empty"), checksum=sha256(b"")).read_bytes() == b""
 
 
 @pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1/file", "data:,hello"])
-def test_a_redirect_away_from_http_is_refused(site, target, pauses, location):
-    site.after, site.location = "redirect", location
-    assert "not safe to follow" in refusal(site.url(), target)
+def test_redirect_to_another_scheme_is_refused(server, target, pauses, location):
+    server.after, server.location = "redirect", location
+    assert "unsafe address" in error_of(server.url(), target)
     assert names(target) == []
     assert not pauses
 
 
-def test_a_redirect_loop_ends(site, target, pauses):
-    site.after, site.location = "redirect", site.url()
-    refusal(site.url(), target)
+def test_redirect_loop_is_an_error(server, target, pauses):
+    server.after, server.location = "redirect", server.url()
+    error_of(server.url(), target)
     assert not pauses
 
 
-def test_https_is_never_left_for_http():
+def test_redirect_from_https_to_http_is_refused():
     handler = download._SafeRedirects()
     for new, allowed in [("http://b/", False), ("https://b/", True)]:
         arguments = (Request("https://a/"), io.BytesIO(), 302, "", {}, new)
@@ -524,69 +528,69 @@ def test_https_is_never_left_for_http():
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://a/b", "/etc/passwd", "", "http://", "http://[::1/x", "http://a:b/"]
 )
-def test_only_http_addresses_are_accepted(target, url):
-    refusal(url, target, kind=UsageError)
+def test_only_http_urls_are_accepted(target, url):
+    error_of(url, target, kind=UsageError)
     assert not target.parent.exists()
 
 
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": 0}])
-def test_impossible_options(site, target, options):
-    refusal(site.url(), target, kind=UsageError, **options)
+def test_impossible_options_are_usage_errors(server, target, options):
+    error_of(server.url(), target, kind=UsageError, **options)
 
 
 # --- the disk
 
 
-def test_a_folder_that_cannot_be_made(site, tmp_path):
-    (tmp_path / "file").write_bytes(b"in the way")
-    assert "writable" in refusal(site.url(), tmp_path / "file" / "below" / "x.tsv")
-    assert not site.requests
+def test_directory_that_cannot_be_created_is_an_error(server, tmp_path):
+    (tmp_path / "file").write_bytes(b"in the behavior")
+    assert "writable" in error_of(server.url(), tmp_path / "file" / "below" / "x.tsv")
+    assert not server.requests
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root and Windows may write anywhere")
-def test_a_folder_that_may_not_be_written(site, target):
+def test_read_only_directory_is_an_error(server, target):
     target.parent.mkdir(mode=0o500)
-    assert "writable" in refusal(site.url(), target)
+    assert "writable" in error_of(server.url(), target)
 
 
-def test_a_full_disk_keeps_the_part(site, target, monkeypatch):
+def test_full_disk_keeps_the_part(server, target, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(download.os, "fsync", full)
-        message = refusal(site.url(), target, checksum=sha256(BODY))
+        message = error_of(server.url(), target, checksum=sha256(BODY))
     assert "full" in message
     assert "resumes" in message
     assert names(target) == ["file.tsv.part", "file.tsv.part.json"]
-    fetch(site.url(), target, checksum=sha256(BODY))
+    fetch(server.url(), target, checksum=sha256(BODY))
     assert target.read_bytes() == BODY
-    assert len(site.requests) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_disk_that_fills_while_bytes_arrive(site, target):
+def test_disk_full_during_the_transfer_is_reported(server, target):
     target.parent.mkdir()
     target.with_name("file.tsv.part").symlink_to("/dev/full")
-    assert "is full" in refusal(site.url(), target)
+    assert "is full" in error_of(server.url(), target)
     assert not target.exists()
-    assert len(site.requests) == 1
+    assert len(server.requests) == 1
 
 
-def test_an_interruption_leaves_the_part(site, target):
-    def interrupt(done, total):
-        if done > 1000:
+def test_interruption_keeps_the_part(server, target):
+    def interrupt(event):
+        if event.done > 1000:
             raise KeyboardInterrupt
 
-    site.script = ["stall"]
+    server.script = ["stall"]
     with pytest.raises(KeyboardInterrupt):
-        fetch(site.url(), target, progress=interrupt)
+        fetch(server.url(), target, on_progress=interrupt)
     kept = target.with_name("file.tsv.part").stat().st_size
     assert 0 < kept < SIZE
     assert not target.exists()
-    fetch(site.url(), target)
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
-    assert site.ranges()[1] == f"bytes={kept}-"
+    assert server.ranges()[1] == f"bytes={kept}-"
 
 
 # --- real processes
@@ -599,56 +603,56 @@ def run(url, target, *, checksum=""):
     return subprocess.Popen([sys.executable, "-c", code, url, str(target), checksum])
 
 
-def until(condition):
+def wait_for(condition):
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.01)
 
 
-def test_a_killed_process_is_continued_by_the_next(site, target):
-    site.script = ["stall"]
+def test_download_of_a_killed_process_is_resumed(server, target):
+    server.script = ["stall"]
     part = target.with_name("file.tsv.part")
-    process = run(site.url(), target)
+    process = run(server.url(), target)
     try:
-        until(lambda: part.exists() and part.stat().st_size >= SIZE // 3)
+        wait_for(lambda: part.exists() and part.stat().st_size >= SIZE // 3)
     finally:
         process.kill()
         process.wait()
     kept = part.stat().st_size
     assert not target.exists()
-    assert target.with_name("file.tsv.lock").exists()  # left behind, and blocks nobody
-    fetch(site.url(), target, checksum=sha256(BODY))
+    assert target.with_name("file.tsv.lock").exists()  # left behind, but not locked
+    fetch(server.url(), target, checksum=sha256(BODY))
     assert target.read_bytes() == BODY
-    assert site.ranges() == [None, f"bytes={kept}-"]
+    assert server.ranges() == [None, f"bytes={kept}-"]
 
 
-def test_processes_that_want_the_same_file_share_one_download(site, target):
-    site.after = "slow"
-    processes = [run(site.url(), target, checksum=sha256(BODY)) for _ in range(3)]
+def test_concurrent_processes_share_one_download(server, target):
+    server.after = "slow"
+    processes = [run(server.url(), target, checksum=sha256(BODY)) for _ in range(3)]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert target.read_bytes() == BODY
     assert names(target) == ["file.tsv"]
-    assert len(site.requests) == 1
+    assert len(server.requests) == 1
 
 
-def test_threads_that_want_the_same_file_share_one_download(site, target):
-    site.after = "slow"
-    threads = [threading.Thread(target=fetch, args=(site.url(), target)) for _ in range(8)]
+def test_concurrent_threads_share_one_download(server, target):
+    server.after = "slow"
+    threads = [threading.Thread(target=fetch, args=(server.url(), target)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert target.read_bytes() == BODY
-    assert len(site.requests) == 1
+    assert len(server.requests) == 1
 
 
-def test_a_process_that_holds_the_lock_and_does_nothing_is_not_waited_for_for_ever(site, target, monkeypatch):
+def test_stuck_process_with_the_lock_is_reported(server, target, monkeypatch):
     monkeypatch.setattr(download, "wait_lock", functools.partial(files.wait_lock, patience=0.1))
     target.parent.mkdir()
     with files.try_lock(target.with_name("file.tsv.lock"), "busy"):
-        assert "another process" in refusal(site.url(), target)
-    fetch(site.url(), target)
+        assert "another process" in error_of(server.url(), target)
+    fetch(server.url(), target)
     assert target.read_bytes() == BODY
 
 
@@ -673,58 +677,58 @@ def archive(name):
 
 
 @pytest.mark.parametrize("name", ["set.zip", "set.tar.gz", "set.TGZ"])
-@pytest.mark.parametrize("proven", [True, False])
-def test_members_come_from_one_download_and_land_only_on_the_target(site, tmp_path, name, proven):
-    site.body = archive(name)
-    folder = tmp_path / "data"
+@pytest.mark.parametrize("with_checksum", [True, False])
+def test_members_are_extracted_from_one_download_to_the_target_only(server, tmp_path, name, with_checksum):
+    server.body = archive(name)
+    directory = tmp_path / "data"
     for number, (member, body) in enumerate(MEMBERS.items()):
-        path = folder / f"{number}.tsv"
-        checksum = sha256(site.body) if proven else ""
-        assert fetch(site.url(name), path, checksum=checksum, member=member).read_bytes() == body
-    assert len(site.requests) == 1
+        path = directory / f"{number}.tsv"
+        checksum = sha256(server.body) if with_checksum else ""
+        assert fetch(server.url(name), path, checksum=checksum, member=member).read_bytes() == body
+    assert len(server.requests) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    kept = [path for path in folder.iterdir() if path.suffix not in (".tsv", ".lock")]
+    kept = [path for path in directory.iterdir() if path.suffix not in (".tsv", ".lock")]
     assert [path.name.split("-", 1)[1] for path in kept] == [name]
-    assert kept[0].read_bytes() == site.body
+    assert kept[0].read_bytes() == server.body
 
 
 @pytest.mark.parametrize("name", ["set.zip", "set.tgz"])
-def test_a_member_that_is_not_there(site, target, name):
-    site.body = archive(name)
-    assert "set/train.tsv" in refusal(site.url(name), target, member="set/trian.tsv", kind=UsageError)
+def test_missing_member_is_a_usage_error(server, target, name):
+    server.body = archive(name)
+    assert "set/train.tsv" in error_of(server.url(name), target, member="set/trian.tsv", kind=UsageError)
     assert not target.exists()
     assert not target.with_name("file.tsv.part").exists()
 
 
 @pytest.mark.parametrize("name", ["set.zip", "set.tgz"])
 @pytest.mark.parametrize("damage", ["cut", "flipped"])
-def test_a_damaged_archive_is_refused_and_fetched_anew(site, target, name, damage):
-    whole = archive(name)
+def test_damaged_archive_is_downloaded_again(server, target, name, damage):
+    complete = archive(name)
     if damage == "cut":
-        site.body = whole[: len(whole) * 2 // 3]
+        server.body = complete[: len(complete) * 2 // 3]
     else:
-        # In a zip the bytes of the first member; in a gzip its own checksum, which nothing but a read to the end meets.
-        place = whole.index(b"set/train.tsv") + 100 if name.endswith("zip") else len(whole) - 6
-        site.body = whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]
-    assert "cannot be unpacked" in refusal(site.url(name), target, member="set/train.tsv")
+        # In a zip, the bytes of the first member; in a gzip, its checksum, which only a read to the end checks.
+        position = complete.index(b"set/train.tsv") + 100 if name.endswith("zip") else len(complete) - 6
+        server.body = complete[:position] + bytes([complete[position] ^ 0xFF]) + complete[position + 1 :]
+    assert "cannot be extracted" in error_of(server.url(name), target, member="set/train.tsv")
     assert names(target) == []
-    site.body = whole
-    assert fetch(site.url(name), target, member="set/train.tsv").read_bytes() == BODY
+    server.body = complete
+    assert fetch(server.url(name), target, member="set/train.tsv").read_bytes() == BODY
 
 
-def test_archives_of_one_name_from_two_places_are_not_mixed_up(site, tmp_path):
-    site.body = archive("main.zip")
-    fetch(site.url("one/main.zip"), tmp_path / "one.tsv", member="set/dev.tsv")
-    fetch(site.url("two/main.zip"), tmp_path / "two.tsv", member="set/dev.tsv")
-    assert len(site.requests) == 2
+def test_archives_with_the_same_name_from_two_urls_are_kept_apart(server, tmp_path):
+    server.body = archive("main.zip")
+    fetch(server.url("one/main.zip"), tmp_path / "one.tsv", member="set/dev.tsv")
+    fetch(server.url("two/main.zip"), tmp_path / "two.tsv", member="set/dev.tsv")
+    assert len(server.requests) == 2
 
 
-def test_an_archive_with_a_wrong_checksum_gives_no_member(site, target):
-    site.body = archive("set.zip")
-    refusal(site.url("set.zip"), target, member="set/dev.tsv", checksum=sha256(BODY))
+def test_archive_with_a_wrong_checksum_is_not_extracted(server, target):
+    server.body = archive("set.zip")
+    error_of(server.url("set.zip"), target, member="set/dev.tsv", checksum=sha256(BODY))
     assert names(target) == []
 
 
-def test_a_member_of_what_is_no_archive(site, target):
-    refusal(site.url("file.tsv"), target, member="a", kind=UsageError)
-    assert not site.requests
+def test_member_of_a_file_that_is_no_archive_is_a_usage_error(server, target):
+    error_of(server.url("file.tsv"), target, member="a", kind=UsageError)
+    assert not server.requests

@@ -1,4 +1,4 @@
-"""Look-up: the user's folder first, then the cache, then a verified download; else an error that names the ways."""
+"""Look-up order: user directory, cache, verified download; otherwise an error with the three ways."""
 
 import gzip
 import hashlib
@@ -12,15 +12,16 @@ import pytest
 from kosbert import data
 from kosbert.data import catalogue
 from kosbert.data.locate import verified
-from kosbert.data.readers import reader, scored, tab_separated
+from kosbert.data.readers import reader, scored
 from kosbert.data.registry import Dataset, File, Split
+from kosbert.data.tables import TSV
 from kosbert.errors import KosbertError
 
 BODY = "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n".encode()
 
 
 @pytest.fixture(autouse=True)
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def data_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KOSBERT_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("KOSBERT_OFFLINE", raising=False)
@@ -30,7 +31,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def requests_seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A local server with one data set `tiny` registered on it; the list of paths that were asked for."""
+    """Register a data set `tiny` on a local server; yields the list of requested paths."""
     seen: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -49,7 +50,7 @@ def requests_seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     file = File(
         "tiny/a.tsv", f"http://127.0.0.1:{server.server_port}/a.tsv", f"sha256:{hashlib.sha256(BODY).hexdigest()}"
     )
-    register(monkeypatch, Split(1, (file,), reader(tab_separated(), scored())))
+    register(monkeypatch, Split(1, (file,), reader(TSV, scored())))
     yield seen
     server.shutdown()
     server.server_close()
@@ -65,25 +66,21 @@ def put(path: Path, score: float) -> None:
     path.write_text(f"sentence1\tsentence2\tscore\n가\t나\t{score}\n", encoding="utf-8")
 
 
-def test_the_users_folder_comes_before_the_cache_and_the_cache_before_the_network(
-    tmp_path: Path, requests_seen: list[str]
-) -> None:
+def test_user_directory_precedes_cache_and_cache_precedes_download(tmp_path: Path, requests_seen: list[str]) -> None:
     (downloaded,) = data.load("tiny")
     assert downloaded == data.ScoredPair("비가 온다", "눈이 온다", 2.5)
     assert (tmp_path / "cache/data/tiny/a.tsv").read_bytes() == BODY
     assert requests_seen == ["/a.tsv"]
     data.load("tiny")
-    assert len(requests_seen) == 1  # the second time it is in the cache
+    assert len(requests_seen) == 1  # cached
     put(tmp_path / "mine/tiny/a.tsv", 1.0)
     assert data.load("tiny")[0].score == 1.0
     put(tmp_path / "other/tiny/a.tsv", 4.0)
-    assert data.load("tiny", folder=tmp_path / "other")[0].score == 4.0
+    assert data.load("tiny", data_dir=tmp_path / "other")[0].score == 4.0
 
 
 @pytest.mark.parametrize("variable", ["KOSBERT_OFFLINE", "HF_HUB_OFFLINE"])
-def test_offline_never_asks_the_network(
-    monkeypatch: pytest.MonkeyPatch, requests_seen: list[str], variable: str
-) -> None:
+def test_offline_does_not_download(monkeypatch: pytest.MonkeyPatch, requests_seen: list[str], variable: str) -> None:
     monkeypatch.setenv(variable, "1")
     with pytest.raises(KosbertError, match=r"kosbert data fetch tiny.*or put it at .*or set KOSBERT_DATA"):
         data.load("tiny")
@@ -91,7 +88,7 @@ def test_offline_never_asks_the_network(
     assert not data.available(*data.resolve("tiny"))
 
 
-def test_a_wrong_checksum_leaves_nothing_behind(
+def test_file_with_a_wrong_checksum_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests_seen: list[str]
 ) -> None:
     good = data.get("tiny").splits["test"]
@@ -102,26 +99,24 @@ def test_a_wrong_checksum_leaves_nothing_behind(
     assert not (tmp_path / "cache/data/tiny/a.tsv").exists()
 
 
-def test_a_wrong_number_of_rows_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_row_count_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "mine/tiny/a.tsv", 1.0)
-    register(monkeypatch, Split(7, (File("tiny/a.tsv"),), reader(tab_separated(), scored())))
-    with pytest.raises(KosbertError, match="gave 1 rows where tiny-test has 7"):
+    register(monkeypatch, Split(7, (File("tiny/a.tsv"),), reader(TSV, scored())))
+    with pytest.raises(KosbertError, match="has 1 rows but tiny-test has 7"):
         data.load("tiny")
 
 
-def test_a_data_set_without_an_address_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    register(
-        monkeypatch, Split(1, (File("tiny/a.tsv"),), reader(tab_separated(), scored())), how_to_get="ask its authors"
-    )
+def test_error_for_a_data_set_without_url_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, Split(1, (File("tiny/a.tsv"),), reader(TSV, scored())), how_to_get="ask its authors")
     with pytest.raises(KosbertError, match=r"get it from nowhere \(ask its authors\)"):
         data.load("tiny")
 
 
 @pytest.mark.parametrize("kind", ["sha256", "git"])
-def test_a_packed_file_has_the_checksum_of_what_is_in_it(kind: str, tmp_path: Path) -> None:
+def test_gzipped_file_is_verified_by_its_content(kind: str, tmp_path: Path) -> None:
     git = hashlib.sha1(b"blob %d\0" % len(BODY) + BODY, usedforsecurity=False)
-    known = hashlib.sha256(BODY) if kind == "sha256" else git
-    file = File("tiny/a.tsv", "", f"{kind}:{known.hexdigest()}")
+    expected = hashlib.sha256(BODY) if kind == "sha256" else git
+    file = File("tiny/a.tsv", "", f"{kind}:{expected.hexdigest()}")
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress(BODY))
     assert verified(file, path) is True
@@ -131,11 +126,11 @@ def test_a_packed_file_has_the_checksum_of_what_is_in_it(kind: str, tmp_path: Pa
     assert verified(file, path) is False
 
 
-def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(KosbertError, match="data folder .* does not exist"):
-        data.load("korsts-test", folder=tmp_path / "nothing")
+def test_missing_data_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KosbertError, match="data directory .* does not exist"):
+        data.load("korsts-test", data_dir=tmp_path / "nothing")
 
 
-def test_the_sample_set_needs_no_files() -> None:
+def test_sample_set_needs_no_files() -> None:
     pairs = data.load("sample-sts-dev", download=False)
     assert len(pairs) == data.get("sample").splits["sts-dev"].rows

@@ -1,4 +1,4 @@
-"""The minimal pairs: enough of each, well formed, and each item shows what its phenomenon says."""
+"""The minimal pairs: enough items, well formed, and each shows its phenomenon."""
 
 import os
 import re
@@ -20,7 +20,7 @@ ITEMS = load_minimal_pairs()
 JAMO = re.compile("[ㄱ-ㅣ]")
 
 
-def of(phenomenon: str) -> list[MinimalPair]:
+def items_of(phenomenon: str) -> list[MinimalPair]:
     return [item for item in ITEMS if item.phenomenon == phenomenon]
 
 
@@ -28,25 +28,25 @@ def texts(item: MinimalPair) -> tuple[str, str, str]:
     return item.anchor, item.kept, item.changed
 
 
-def different_words(one: str, other: str) -> int:
-    """Eojeols of `one` that are not in `other`."""
-    return (Counter(one.split()) - Counter(other.split())).total()
+def different_words(text: str, reference: str) -> int:
+    """Count the eojeols of `text` that are not in `reference`."""
+    return (Counter(text.split()) - Counter(reference.split())).total()
 
 
 def letters(text: str) -> str:
-    """The jamo of a text, whether they are written as syllables or apart."""
+    """Return the jamo of a text, composed or not."""
     return "".join(
         unicodedata.normalize("NFKD", letter) for letter in unicodedata.normalize("NFKD", text) if not letter.isspace()
     )
 
 
-def misfits(sentence: str) -> list[str]:
-    """Eojeols whose end looks like the particle that does not fit: 학교을, 집로.
+def wrong_particles(sentence: str) -> list[str]:
+    """Return eojeols that seem to end in the wrong form of a particle: 학교을, 집로.
 
-    A tagger would not do: it does not take 을 in 학교을 for a particle at all.
+    A part-of-speech tagger does not help: it does not tag 을 in 학교을 as a particle.
     """
     after_consonant = dict(zip("은이을과는가를와", [True] * 4 + [False] * 4, strict=True))
-    found = []
+    words = []
     for word in re.findall(r"[가-힣]{2,}(?=[\s.,?]|$)", sentence):
         if word.endswith("으로") and len(word) > 2:
             wrong = final_of(word[-3]) in ("", "ㄹ")
@@ -55,8 +55,8 @@ def misfits(sentence: str) -> list[str]:
         else:
             wrong = bool(final_of(word[-2])) != after_consonant.get(word[-1], bool(final_of(word[-2])))
         if wrong:
-            found.append(word)
-    return found
+            words.append(word)
+    return words
 
 
 def test_at_least_40_of_each_phenomenon() -> None:
@@ -65,17 +65,17 @@ def test_at_least_40_of_each_phenomenon() -> None:
     assert min(counts.values()) >= 40
 
 
-def test_the_file_is_in_the_package() -> None:
+def test_file_is_in_the_package() -> None:
     assert (files("kosbert.data") / "minimal_pairs.tsv").is_file()
 
 
-def test_no_sentence_stands_there_twice() -> None:
+def test_no_sentence_is_repeated() -> None:
     counts = Counter(text for item in ITEMS for text in texts(item))
     assert [text for text, count in counts.items() if count > 1] == []
 
 
-def test_text_is_as_the_tokenizer_wants_it() -> None:
-    """NFC, no stray spaces or invisible characters: else the hygiene, not the model, would be tested."""
+def test_text_is_clean() -> None:
+    """NFC, no extra spaces or invisible characters: otherwise normalization, not the model, would be tested."""
     for item in ITEMS:
         for text in (*texts(item), item.note):
             assert clean(text) == text
@@ -83,85 +83,85 @@ def test_text_is_as_the_tokenizer_wants_it() -> None:
         assert item.note
 
 
-def test_every_sentence_ends_like_its_anchor() -> None:
+def test_all_sentences_end_like_the_anchor() -> None:
     for item in ITEMS:
         assert item.anchor[-1] in ".?"
         assert {text[-1] for text in texts(item)} == {item.anchor[-1]}, item
 
 
-def test_single_jamo_only_where_they_are_the_point() -> None:
+def test_single_jamo_occur_only_in_typos() -> None:
     for item in ITEMS:
         assert not JAMO.search(item.anchor + item.changed)
         assert item.phenomenon == "typo" or not JAMO.search(item.kept)
-    assert sum(bool(JAMO.search(item.kept)) for item in of("typo")) >= 10
+    assert sum(bool(JAMO.search(item.kept)) for item in items_of("typo")) >= 10
 
 
-def test_spacing_moves_nothing_but_spaces() -> None:
-    for item in of("spacing"):
+def test_spacing_items_differ_only_in_spaces() -> None:
+    for item in items_of("spacing"):
         assert item.kept.replace(" ", "") == item.anchor.replace(" ", "")
 
 
-def test_a_typo_keeps_nearly_all_letters() -> None:
-    for item in of("typo"):
+def test_typos_keep_nearly_all_letters() -> None:
+    for item in items_of("typo"):
         assert SequenceMatcher(None, letters(item.anchor), letters(item.kept), autojunk=False).ratio() > 0.8, item
 
 
-def test_a_loanword_is_one_word_spelled_otherwise() -> None:
-    for item in of("loanword"):
+def test_loanwords_change_one_word() -> None:
+    for item in items_of("loanword"):
         assert len(item.kept.split()) == len(item.anchor.split())
         assert different_words(item.kept, item.anchor) == 1, item
         assert any(item.note[:2] in text or item.note[-2:] in text for text in (item.anchor, item.kept)), item
 
 
 @pytest.mark.parametrize("phenomenon", KEEPS_MEANING)
-def test_what_changes_the_meaning_is_little(phenomenon: str) -> None:
-    for item in of(phenomenon):
+def test_meaning_changes_in_one_or_two_words(phenomenon: str) -> None:
+    for item in items_of(phenomenon):
         assert 1 <= different_words(item.changed, item.anchor) <= 2, item
 
 
-def test_another_number_leaves_the_rest_alone() -> None:
-    for item in of("number"):
+def test_number_items_change_only_the_number() -> None:
+    for item in items_of("number"):
         assert 1 <= different_words(item.changed, item.anchor) <= 2, item
         assert abs(len(item.changed.split()) - len(item.anchor.split())) <= 1, item
 
 
 @pytest.mark.parametrize("phenomenon", CHANGES_MEANING)
-def test_where_meaning_changes_the_surface_misleads(phenomenon: str) -> None:
-    """Mostly, letters make `changed` look nearer: who passes has not merely counted letters."""
+def test_surface_similarity_is_misleading(phenomenon: str) -> None:
+    """`changed` mostly shares more characters with the anchor, so character overlap does not solve it."""
     misleading = 0
-    for item in of(phenomenon):
+    for item in items_of(phenomenon):
         kept, changed = (
-            SequenceMatcher(None, item.anchor, other, autojunk=False).ratio() for other in (item.kept, item.changed)
+            SequenceMatcher(None, item.anchor, text, autojunk=False).ratio() for text in (item.kept, item.changed)
         )
         misleading += changed > kept
-    assert misleading / len(of(phenomenon)) > 0.7
+    assert misleading / len(items_of(phenomenon)) > 0.7
 
 
-def test_negation_goes_both_ways() -> None:
-    """Else a model that only sees whether there is a negation somewhere would know the answer."""
+def test_anchors_are_negated_in_about_half_of_the_items() -> None:
+    """Otherwise detecting a negation would be enough to answer."""
     negative = re.compile(r"안 |못|않|없|아니|아닙|아닌|말고|마세요|몰라")
-    anchors = sum(bool(negative.search(item.anchor)) for item in of("negation"))
-    assert 0.3 < anchors / len(of("negation")) < 0.75
+    anchors = sum(bool(negative.search(item.anchor)) for item in items_of("negation"))
+    assert 0.3 < anchors / len(items_of("negation")) < 0.75
 
 
-def test_particles_fit_their_words() -> None:
-    assert misfits("학생가 학교을 떠나 서울으로, 집로 갔다.") == ["학생가", "학교을", "서울으로", "집로"]
+def test_particles_agree_with_their_words() -> None:
+    assert wrong_particles("학생가 학교을 떠나 서울으로, 집로 갔다.") == ["학생가", "학교을", "서울으로", "집로"]
     no_particles = {"먹는", "믿는", "삶는", "없는", "어이없는", "물가", "창가", "사과", "치과"}
     for item in ITEMS:
         correct = (item.anchor, item.changed) if item.phenomenon in ("spacing", "typo") else texts(item)
         for text in correct:
-            assert set(misfits(text)) <= no_particles, text
+            assert set(wrong_particles(text)) <= no_particles, text
 
 
 @pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 @pytest.mark.parametrize("reference", ["korsts-train", "korsts-dev", "korsts-test", "klue-sts-train", "klue-sts-dev"])
-def test_nothing_is_copied_from(reference: str) -> None:
-    theirs = {text for row in data.load(reference, download=False) for text in data.sentences_of(row)}
-    assert theirs.isdisjoint(text for item in ITEMS for text in texts(item))
+def test_no_sentence_is_copied_from(reference: str) -> None:
+    sentences = {text for row in data.load(reference, download=False) for text in data.sentences_of(row)}
+    assert sentences.isdisjoint(text for item in ITEMS for text in texts(item))
 
 
-def test_a_file_of_ones_own(tmp_path: Path) -> None:
-    path = tmp_path / "own.tsv"
+def test_user_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "user.tsv"
     path.write_text("phenomenon\tanchor\tkept\tchanged\n사투리\t뭐 하니?\t뭐 하노?\t뭐 먹니?\n", encoding="utf-8")
     assert load_minimal_pairs(path) == [MinimalPair("사투리", "뭐 하니?", "뭐 하노?", "뭐 먹니?")]
 
@@ -175,17 +175,17 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ("\t가\t나\t다", "needs a phenomenon"),
     ],
 )
-def test_a_damaged_line_is_named(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "own.tsv"
+def test_malformed_line_is_reported(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "user.tsv"
     path.write_text(f"phenomenon\tanchor\tkept\tchanged\n{line}\n", encoding="utf-8")
     with pytest.raises(KosbertError, match=rf"line 2: .*{message}"):
         load_minimal_pairs(path)
 
 
-def test_a_missing_file_or_column_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+def test_missing_file_or_column_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
         load_minimal_pairs(tmp_path / "gone.tsv")
-    path = tmp_path / "own.tsv"
+    path = tmp_path / "user.tsv"
     path.write_text("phenomenon\tanchor\tsame\tchanged\na\tb\tc\td\n", encoding="utf-8")
     with pytest.raises(KosbertError, match="no field 'kept'"):
         load_minimal_pairs(path)

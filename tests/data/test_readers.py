@@ -1,7 +1,8 @@
-"""Readers: quotes, encodings, line ends, compression; and a malformed line is an error that says where it stands."""
+"""Readers: quotes, encodings, line ends, compression; a malformed row is an error with file and line."""
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kosbert.data.readers import (
-    comma_separated,
-    json_lines,
-    json_list,
     labeled,
     labeled_pair,
-    lines,
-    plain_lines,
+    one_file_per_class,
     reader,
     scored,
     sentence,
-    tab_separated,
+    sts_year,
+    trec,
 )
 from kosbert.data.records import LabeledPair, LabeledSentence, ScoredPair, Sentence
-from kosbert.data.senteval import one_file_a_class, sts_year, trec
+from kosbert.data.tables import CSV, JSON, JSONL, TEXT, TSV, Table
 from kosbert.errors import KosbertError
 
-sts = reader(tab_separated(), scored())
+sts = reader(TSV, scored())
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -48,7 +46,7 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path, mark: str, ending: str) -
 
 def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
     file = write(tmp_path / "a.txt", "wait\x85 what\u2028?\nnext\n", "utf-8")
-    assert [text for _, text in lines(file)] == ["wait\x85 what\u2028?", "next"]
+    assert [text for _, text in Table(file, TEXT).lines()] == ["wait\x85 what\u2028?", "next"]
 
 
 def test_gzip_reads_like_plain(tmp_path: Path) -> None:
@@ -84,7 +82,7 @@ def test_wrong_bytes_name_file_and_line(tmp_path: Path) -> None:
 
 
 def test_comma_separated_quotes_and_errors(tmp_path: Path) -> None:
-    read = reader(comma_separated(), labeled("title", "topic", labels={"0": "경제", "1": "사회"}))
+    read = reader(CSV, labeled("title", "topic", labels={"0": "경제", "1": "사회"}))
     file = write(tmp_path / "a.csv", 'title,topic\n"물가, 또 ""올랐다""",0\n두 줄\n')
     rows = read([file])
     assert next(rows) == LabeledSentence('물가, 또 "올랐다"', "경제")
@@ -96,16 +94,16 @@ def test_comma_separated_quotes_and_errors(tmp_path: Path) -> None:
 
 def test_comma_separated_keeps_line_feeds_inside_quotes(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", 'text\n"첫 줄\n둘째 줄"\n끝\n')
-    assert list(reader(comma_separated(), sentence())([file])) == [Sentence("첫 줄\n둘째 줄"), Sentence("끝")]
+    assert list(reader(CSV, sentence())([file])) == [Sentence("첫 줄\n둘째 줄"), Sentence("끝")]
 
 
 def test_json_nested_fields_and_votes(tmp_path: Path) -> None:
     item = {"sentence1": "가", "sentence2": "나", "labels": {"label": 4.9}, "annotations": {"annotations": [5, 4]}}
     file = write(tmp_path / "a.json", json.dumps([item], ensure_ascii=False))
-    read = reader(json_list(), scored(score="labels.label", votes="annotations.annotations"))
+    read = reader(JSON, scored(score="labels.label", votes="annotations.annotations"))
     assert list(read([file])) == [ScoredPair("가", "나", 4.9, votes=(5.0, 4.0))]
     with pytest.raises(KosbertError, match="no field 'labels.real'"):
-        list(reader(json_list(), scored(score="labels.real"))([file]))
+        list(reader(JSON, scored(score="labels.real"))([file]))
 
 
 @pytest.mark.parametrize(
@@ -114,12 +112,12 @@ def test_json_nested_fields_and_votes(tmp_path: Path) -> None:
 )
 def test_broken_json(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(KosbertError, match=message):
-        list(json_list()(write(tmp_path / "a.json", text)))
+        list(Table(write(tmp_path / "a.json", text)).rows())
 
 
 def test_json_lines(tmp_path: Path) -> None:
     text = '{"sentence1": "가", "sentence2": "나", "label": "neutral"}\n\n{"sentence1": "가"\n'
-    rows = reader(json_lines(), labeled_pair())([write(tmp_path / "a.jsonl", text)])
+    rows = reader(JSONL, labeled_pair())([write(tmp_path / "a.jsonl", text)])
     assert next(rows) == LabeledPair("가", "나", "neutral")
     with pytest.raises(KosbertError, match="line 3: not JSON"):
         next(rows)
@@ -128,15 +126,15 @@ def test_json_lines(tmp_path: Path) -> None:
 def test_unknown_nli_label(tmp_path: Path) -> None:
     file = write(tmp_path / "a.tsv", "sentence1\tsentence2\tlabel\n가\t나\t-\n")
     with pytest.raises(KosbertError, match="line 2: label '-' is not one of entailment, neutral, contradiction"):
-        list(reader(tab_separated(), labeled_pair())([file]))
+        list(reader(TSV, labeled_pair())([file]))
 
 
-def test_one_file_a_class_in_another_encoding(tmp_path: Path) -> None:
+def test_one_file_per_class_in_another_encoding(tmp_path: Path) -> None:
     bad, good = (
         write(tmp_path / "neg", "caf\xe9 .\n", "latin-1"),
         write(tmp_path / "pos", "fine\x85 yes .\n", "latin-1"),
     )
-    read = one_file_a_class(("negative", "positive"), encoding="latin-1")
+    read = one_file_per_class(("negative", "positive"), encoding="latin-1")
     assert list(read([bad, good])) == [
         LabeledSentence("café .", "negative"),
         LabeledSentence("fine\x85 yes .", "positive"),
@@ -150,7 +148,7 @@ def test_trec(tmp_path: Path) -> None:
         list(trec([write(tmp_path / "u", "no label here\n")]))
 
 
-def test_sts_year_leaves_out_what_was_never_annotated(tmp_path: Path) -> None:
+def test_sts_year_skips_pairs_without_a_score(tmp_path: Path) -> None:
     pairs = write(tmp_path / "STS.input.news.txt", "a\tb\nc\td\ne\tf\n")
     scores = write(tmp_path / "STS.gs.news.txt", "1\n\n2.5\n")
     assert list(sts_year([pairs, scores])) == [ScoredPair("a", "b", 1.0, "news"), ScoredPair("e", "f", 2.5, "news")]
@@ -165,9 +163,9 @@ field = st.text(st.characters(exclude_characters="\t\n\r\ufeff", exclude_categor
 def test_tab_separated_keeps_every_field(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
     file = tmp_path_factory.mktemp("rows") / "a.tsv"
     write(file, "".join(f"{first}\t{second}\n" for first, second in rows))
-    parsed = [(row.text("one"), row.text("two")) for row in tab_separated(("one", "two"))(file)]
+    parsed = [(row.text("one"), row.text("two")) for row in Table(file, replace(TSV, header=("one", "two"))).rows()]
     assert parsed == rows
 
 
-def test_plain_lines_keep_empty_ones(tmp_path: Path) -> None:
-    assert [row.text("text") for row in plain_lines()(write(tmp_path / "a", "하나\n\n둘"))] == ["하나", "", "둘"]
+def test_text_keeps_empty_lines(tmp_path: Path) -> None:
+    assert [row.text("text") for row in Table(write(tmp_path / "a", "하나\n\n둘"), TEXT).rows()] == ["하나", "", "둘"]

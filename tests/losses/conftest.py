@@ -1,4 +1,4 @@
-"""Models so small that their losses can be computed by hand, and one real BERT of two layers."""
+"""Models small enough to compute losses by hand, and a real BERT with two layers."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ WORDS = "비가 온다 눈이 날씨가 맑다 흐리다 오늘 내일 고양이
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
-    """Tiny matrices gain nothing from a second thread; on a busy machine waiting for it costs ten times as much."""
+    """Use one thread: on a busy machine a second one makes tiny matrices ten times slower."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -23,7 +23,7 @@ def one_thread():
 
 
 class Table(nn.Module):
-    """A model whose vector of a sentence is the row of a table that the sentence's first token names."""
+    """A model that looks up the embedding of a sentence in a table, by its first token."""
 
     def __init__(self, rows, dropout=0.0):
         super().__init__()
@@ -50,24 +50,24 @@ class Table(nn.Module):
 
 
 def lists_to_padded(sentences):
-    width = max(len(each) for each in sentences)
+    width = max(len(ids) for ids in sentences)
     return {
-        "input_ids": torch.tensor([each + [0] * (width - len(each)) for each in sentences]),
-        "attention_mask": torch.tensor([[1] * len(each) + [0] * (width - len(each)) for each in sentences]),
+        "input_ids": torch.tensor([ids + [0] * (width - len(ids)) for ids in sentences]),
+        "attention_mask": torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in sentences]),
         "modality": "text",
     }
 
 
 def lists_to_flat(sentences):
-    # The very collator that sentence-transformers' Transformer uses when it flattens.
+    # The collator that sentence-transformers' Transformer uses to flatten.
     collator = DataCollatorWithFlattening(return_seq_idx=True, return_flash_attn_kwargs=True, return_position_ids=True)
-    batch = collator([{"input_ids": each} for each in sentences])
+    batch = collator([{"input_ids": ids} for ids in sentences])
     batch.pop("labels")
     return {**batch, "modality": "text"}
 
 
 class FlatTransformer(Transformer):
-    """A Transformer that takes flattened features without FlashAttention, by padding inside."""
+    """A Transformer that takes flattened features without FlashAttention, by padding them."""
 
     def forward(self, features, **kwargs):
         if "cu_seq_lens_q" not in features:
@@ -84,7 +84,7 @@ class FlatTransformer(Transformer):
 
 @pytest.fixture
 def layouts():
-    """Both layouts of a batch, from lists of token ids."""
+    """Return both layouts of a batch, made from lists of token ids."""
     return SimpleNamespace(padded=lists_to_padded, flat=lists_to_flat)
 
 
@@ -95,7 +95,7 @@ def table():
 
 @pytest.fixture
 def column():
-    """A padded batch of sentences of one token each, by their numbers in the table."""
+    """Return a function that makes a padded batch of one-token sentences from row numbers of the table."""
     return lambda *numbers: lists_to_padded([[number] for number in numbers])
 
 
@@ -114,7 +114,7 @@ def tiny_directory(tmp_path_factory):
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=32,
-        initializer_range=0.5,  # large, so that sentences are told apart
+        initializer_range=0.5,  # large, so that embeddings differ
     )
     BertModel(config, add_pooling_layer=False).save_pretrained(path)
     return path
@@ -122,14 +122,14 @@ def tiny_directory(tmp_path_factory):
 
 @pytest.fixture
 def tiny(tiny_directory):
-    """A BERT of two layers with dropout 0.1, in training mode; it takes padded and flattened features."""
+    """Return a BERT with two layers and dropout 0.1, in training mode; it takes padded and flattened features."""
     modules = [FlatTransformer(str(tiny_directory)), Pooling(16, pooling_mode="mean")]
     return SentenceTransformer(modules=modules, device="cpu").train()
 
 
 @pytest.fixture
 def tokens(tiny):
-    """Features of real sentences in the layout of choice."""
+    """Return a function that makes features of sentences in a layout."""
 
     def features(sentences, layout):
         ids = [tiny.tokenizer(sentence)["input_ids"] for sentence in sentences]
@@ -140,7 +140,7 @@ def tokens(tiny):
 
 @pytest.fixture
 def gradients():
-    """The gradient of every parameter after one backward pass, from zero."""
+    """Return a function that computes the loss and the gradient of every parameter."""
 
     def collect(loss_fn, features, labels=None, scale=1.0):
         loss_fn.zero_grad()

@@ -1,9 +1,8 @@
-"""One training step in one of several processes; test_processes.py compares its gradients with those of a single one.
+"""One training step in one of several processes; test_distributed.py compares the gradients with a single process.
 
-    python step_of_one_process.py FOLDER RANK PROCESSES PORT
+    python step_of_one_process.py DIRECTORY RANK PROCESSES PORT
 
-The process that listens at PORT keeps the store where the processes meet. Saves the gradients of every case to
-FOLDER/PROCESSES-RANK.safetensors.
+The process at PORT holds the TCP store. Saves the gradients of every case to DIRECTORY/PROCESSES-RANK.safetensors.
 """
 
 import gc
@@ -17,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from kosbert.losses import build
 
-# Eight rows; processes get unequal parts, as a token budget makes them. Texts repeat across the border of the parts.
+# Eight rows in unequal parts, as from a token budget. Texts are repeated across the parts.
 ANCHORS = [0, 1, 2, 3, 4, 5, 1, 7]
 POSITIVES = [8, 9, 10, 11, 12, 8, 14, 2]
 NEGATIVES = [16, 17, 8, 19, 20, 21, 22, 23]
@@ -32,7 +31,7 @@ CASES = {
 
 
 class Model(nn.Module):
-    """A table and a layer on it."""
+    """An embedding table and a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,16 +49,16 @@ class Model(nn.Module):
 
 
 def step(case: str, rank: int, processes: int) -> dict[str, torch.Tensor]:
-    """The gradients of one case, by name."""
+    """Return the gradients of one case, by name."""
     name, options = CASES[case]
     torch.manual_seed(0)
     model = Model()
     if rank > 0:
-        torch.manual_seed(99)  # a layer of the loss must start the same even so
+        torch.manual_seed(99)  # a layer of the loss must still start with the same weights
     loss_fn = build(name, model, **options)
     if processes > 1:
         wrapped = DistributedDataParallel(model)
-        for module in loss_fn.modules():  # as the trainer does
+        for module in loss_fn.modules():  # as sentence-transformers' trainer does
             if isinstance(getattr(module, "model", None), Model):
                 module.model = wrapped
     columns = [
@@ -71,16 +70,16 @@ def step(case: str, rank: int, processes: int) -> dict[str, torch.Tensor]:
     return {f"{case}: {name}": parameter.grad for name, parameter in named.items() if "model." not in name}
 
 
-def main(folder: Path, rank: int, processes: int, port: int) -> None:
+def main(directory: Path, rank: int, processes: int, port: int) -> None:
     torch.set_num_threads(1)
     if processes > 1:
         store = distributed.TCPStore("127.0.0.1", port, is_master=False)
         distributed.init_process_group("gloo", store=store, rank=rank, world_size=processes)
-    found = {name: gradient for case in CASES for name, gradient in step(case, rank, processes).items()}
-    save_file(found, folder / f"{processes}-{rank}.safetensors")
+    gradients = {name: gradient for case in CASES for name, gradient in step(case, rank, processes).items()}
+    save_file(gradients, directory / f"{processes}-{rank}.safetensors")
     if processes > 1:
-        # DDP must be gone before the group is. Else DDP frees the group's last reference with Python's lock held and
-        # joins gloo's thread, which may wait for that lock to free a finished all-reduce: hung so in torch 2.13 (gdb).
+        # Free DDP before the group. Otherwise DDP drops the last reference to the group while holding the GIL and joins
+        # gloo's thread, which may wait for the GIL to free a finished all-reduce: a deadlock in torch 2.13 (gdb).
         gc.collect()
         distributed.destroy_process_group()
 

@@ -36,14 +36,14 @@ def test_every_loss_declares_its_inputs_also_when_wrapped(model, name, row_type,
         assert loss_fn.accepts_hard_negatives == LOSSES[name].accepts_hard_negatives
         assert loss_fn.citation
         assert isinstance(loss_fn.get_config_dict(), dict)
-    assert LOSSES[name].row_type == row_type  # known before a model is loaded
+    assert LOSSES[name].row_type == row_type  # available without a model
 
 
-def test_the_table_above_is_complete():
+def test_the_table_above_has_every_loss():
     assert len(LOSSES) == 8
 
 
-def test_options_and_wrappers(model):
+def test_build_passes_options_and_applies_wrappers(model):
     loss_fn = build("multiple-negatives-ranking", model, temperature=0.1, symmetric=True, matryoshka=[2], gradcache=16)
     assert isinstance(loss_fn, GradCacheLoss)
     assert isinstance(loss_fn.loss, MatryoshkaLoss)
@@ -52,7 +52,7 @@ def test_options_and_wrappers(model):
     assert expected.items() <= loss_fn.get_config_dict().items()
 
 
-def test_mistakes(model):
+def test_unknown_names_and_options_are_usage_errors(model):
     with pytest.raises(UsageError, match=r"no loss 'simcs': did you mean simcse\?"):
         build("simcs", model)
     with pytest.raises(UsageError, match=r"no option 'temprature': did you mean temperature"):

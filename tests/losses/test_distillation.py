@@ -12,10 +12,10 @@ TEACHER = [[2.0, 0.0], [0.0, 3.0]]
 
 def test_known_answer(table, column):
     loss = DistillationLoss(table(ROWS), teacher_dimension=2, weight=0.5)([column(0, 1)], torch.tensor(TEACHER))
-    towards = ((1 - 1.0) + (1 - 1 / sqrt(2))) / 2
+    direction = ((1 - 1.0) + (1 - 1 / sqrt(2))) / 2
     # Cosine matrices: student 1/√2 off the diagonal, teacher 0, and 1 on both diagonals.
     relations = (0 + (1 / sqrt(2)) ** 2 + (1 / sqrt(2)) ** 2 + 0) / 4
-    assert loss.item() == pytest.approx(towards + 0.5 * relations, rel=1e-6)
+    assert loss.item() == pytest.approx(direction + 0.5 * relations, rel=1e-6)
 
 
 def test_known_answer_with_projection(table, column):
@@ -27,38 +27,38 @@ def test_known_answer_with_projection(table, column):
     assert loss.item() == pytest.approx(((1 - 1) + (1 - 0.5)) / 2, rel=1e-6)
 
 
-def test_a_perfect_student_has_no_loss(table, column):
+def test_loss_is_zero_for_a_perfect_student(table, column):
     loss = DistillationLoss(table(TEACHER), teacher_dimension=2)([column(0, 1)], torch.tensor(TEACHER) * 5)
     assert loss.item() == pytest.approx(0, abs=1e-6)
 
 
-def test_known_answer_with_two_sentences_a_row(table, column):
+def test_known_answer_with_two_sentences_per_row(table, column):
     loss_fn = DistillationLoss(table(ROWS), teacher_dimension=2, weight=0.5)
     loss = loss_fn([column(0), column(1)], torch.tensor([TEACHER]))
-    towards = ((1 - 1.0) + (1 - 1 / sqrt(2))) / 2
-    # One row: its own cosines are all that the batch has, and count twice.
+    direction = ((1 - 1.0) + (1 - 1 / sqrt(2))) / 2
+    # A single row: its cosines are all cosines of the batch, so they count twice.
     relations = (0 + (1 / sqrt(2)) ** 2 + (1 / sqrt(2)) ** 2 + 0) / 4
-    assert loss.item() == pytest.approx(towards + 0.5 * 2 * relations, rel=1e-6)
+    assert loss.item() == pytest.approx(direction + 0.5 * 2 * relations, rel=1e-6)
 
 
 def test_gradients_reach_student_and_projection(gradients, table, column):
     loss_fn = DistillationLoss(table(ROWS), teacher_dimension=5)
-    _, found = gradients(loss_fn, [column(0, 1)], torch.randn(2, 5))
-    assert found["model.rows"].abs().sum() > 0
-    assert found["projection.weight"].abs().sum() > 0
+    _, by_name = gradients(loss_fn, [column(0, 1)], torch.randn(2, 5))
+    assert by_name["model.rows"].abs().sum() > 0
+    assert by_name["projection.weight"].abs().sum() > 0
 
 
-def test_relations_reach_the_student_itself_not_the_projection(gradients, table, column):
+def test_cosine_errors_train_the_student_and_not_the_projection(gradients, table, column):
     loss_fn = DistillationLoss(table(ROWS), teacher_dimension=2, projection=True, weight=1.0)
     without = DistillationLoss(table(ROWS), teacher_dimension=2, projection=True, weight=0.0)
     without.projection.load_state_dict(loss_fn.projection.state_dict())
     _, both = gradients(loss_fn, [column(0, 1)], torch.tensor(TEACHER))
-    _, one = gradients(without, [column(0, 1)], torch.tensor(TEACHER))
-    torch.testing.assert_close(both["projection.weight"], one["projection.weight"])
-    assert not torch.allclose(both["model.rows"], one["model.rows"])
+    _, without_relations = gradients(without, [column(0, 1)], torch.tensor(TEACHER))
+    torch.testing.assert_close(both["projection.weight"], without_relations["projection.weight"])
+    assert not torch.allclose(both["model.rows"], without_relations["model.rows"])
 
 
-def test_mistakes(table, column):
+def test_wrong_shapes_and_options_are_usage_errors(table, column):
     with pytest.raises(UsageError, match="set teacher_dimension"):
         DistillationLoss(table(ROWS), teacher_dimension=2)([column(0, 1)], torch.ones(2, 3))
     with pytest.raises(UsageError, match="2 dimensions for 2 columns"):

@@ -3,30 +3,30 @@ import torch
 
 from kosbert.losses.forward import embed, has_dropout
 
-ONE = ["비가 온다", "오늘 날씨가 맑다", "고양이가 잔다"]
-OTHER = ["눈이 온다", "내일 날씨가 흐리다", "비가 온다"]
+FIRST = ["비가 온다", "오늘 날씨가 맑다", "고양이가 잔다"]
+SECOND = ["눈이 온다", "내일 날씨가 흐리다", "비가 온다"]
 
 
 @pytest.mark.parametrize("layout", ["flat", "padded"])
 @pytest.mark.parametrize("training", [True, False])
-def test_one_forward_equals_one_call_a_column_without_dropout(tiny, tokens, layout, training):
+def test_one_forward_equals_one_call_per_column_without_dropout(tiny, tokens, layout, training):
     for module in tiny.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     tiny.train(training)
-    columns = [tokens(ONE, layout), tokens(OTHER, layout)]
-    for together, column in zip(embed(tiny, columns), columns, strict=True):
-        torch.testing.assert_close(together, tiny(dict(column))["sentence_embedding"], atol=1e-6, rtol=1e-5)
+    columns = [tokens(FIRST, layout), tokens(SECOND, layout)]
+    for joined, column in zip(embed(tiny, columns), columns, strict=True):
+        torch.testing.assert_close(joined, tiny(dict(column))["sentence_embedding"], atol=1e-6, rtol=1e-5)
 
 
-def test_flat_and_padded_give_the_same_vectors(tiny, tokens):
+def test_flat_and_padded_layouts_give_the_same_embeddings(tiny, tokens):
     tiny.eval()
-    flat, padded = (embed(tiny, [tokens(ONE, layout), tokens(OTHER, layout)]) for layout in ("flat", "padded"))
+    flat, padded = (embed(tiny, [tokens(FIRST, layout), tokens(SECOND, layout)]) for layout in ("flat", "padded"))
     torch.testing.assert_close(torch.cat(flat), torch.cat(padded), atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["flat", "padded"])
-def test_all_columns_in_one_call(table, layouts, layout):
+def test_all_columns_are_embedded_in_one_call(table, layouts, layout):
     model = table([[float(row), 1.0] for row in range(6)])
     make = getattr(layouts, layout)
     u, v, w = embed(model, [make([[0], [1]]), make([[2], [3]]), make([[4], [5]])])
@@ -34,7 +34,7 @@ def test_all_columns_in_one_call(table, layouts, layout):
     assert torch.cat([u, v, w])[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_columns_of_very_different_width_are_embedded_apart(table, layouts):
+def test_columns_of_very_different_width_are_embedded_separately(table, layouts):
     model = table([[float(row), 1.0] for row in range(4)])
     u, v = embed(model, [layouts.padded([[0], [1]]), layouts.padded([[2] * 9, [3] * 9])])
     assert model.calls == [2, 2]
@@ -53,7 +53,7 @@ def test_a_repeated_sentence_is_encoded_once_and_collects_all_gradients(table, l
     assert model.rows.grad.tolist() == [[4.0, 4.0], [2.0, 2.0]]
 
 
-def test_with_dropout_a_repeated_sentence_keeps_its_masks(table, column):
+def test_with_dropout_repeated_sentences_have_different_masks(table, column):
     model = table([[1.0] * 64], dropout=0.5)
     (vectors,) = embed(model, [column(0, 0)])
     assert model.calls == [2]
@@ -63,7 +63,7 @@ def test_with_dropout_a_repeated_sentence_keeps_its_masks(table, column):
     assert model.calls == [2, 1]
 
 
-def test_has_dropout_sees_modules_modes_and_configurations(table, tiny):
+def test_has_dropout_checks_modules_mode_and_configuration(table, tiny):
     assert not has_dropout(table([[1.0]]))
     assert has_dropout(table([[1.0]], dropout=0.1))
     assert not has_dropout(table([[1.0]], dropout=0.1).eval())
@@ -72,14 +72,14 @@ def test_has_dropout_sees_modules_modes_and_configurations(table, tiny):
     for module in tiny.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    assert has_dropout(tiny)  # the configuration still names a rate, so a function may apply it
+    assert has_dropout(tiny)  # the configuration still has a rate, which a function may apply
     tiny[0].model.config.hidden_dropout_prob = tiny[0].model.config.attention_probs_dropout_prob = 0.0
     assert not has_dropout(tiny)
 
 
-def test_the_features_are_left_as_they_were(tiny, tokens):
-    columns = [tokens(ONE, "padded"), tokens(OTHER, "padded")]
-    before = [set(each) for each in columns]
+def test_embed_does_not_change_the_features(tiny, tokens):
+    columns = [tokens(FIRST, "padded"), tokens(SECOND, "padded")]
+    before = [set(column) for column in columns]
     embed(tiny, columns[:1])
     embed(tiny, columns)
-    assert [set(each) for each in columns] == before
+    assert [set(column) for column in columns] == before

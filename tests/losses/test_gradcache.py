@@ -9,7 +9,7 @@ from kosbert.losses.gradcache import GradCacheLoss
 from kosbert.losses.multiple_negatives_ranking import MultipleNegativesRankingLoss
 from kosbert.losses.simcse import SupervisedSimCSELoss
 
-# "비가 온다" is an anchor, a positive and a negative: the mask must come through as well.
+# "비가 온다" is an anchor, a positive and a negative, so that false negatives occur.
 TEXTS = (
     ["비가 온다", "고양이가 잔다", "오늘 날씨가 맑다", "사람이 책을 읽는다", "비가 온다"],
     ["오늘 비가 온다", "강아지가 잔다", "날씨가 맑다", "책을 읽는다", "비가 온다 온다"],
@@ -24,17 +24,17 @@ CASES = [
 ]
 
 
-def close(found, expected):
-    assert found.keys() == expected.keys()
+def assert_close(actual, expected):
+    assert actual.keys() == expected.keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(
-            found[name], gradient, atol=1e-5, rtol=1e-4, msg=lambda text, name=name: f"{name} {text}"
+            actual[name], gradient, atol=1e-5, rtol=1e-4, msg=lambda text, name=name: f"{name} {text}"
         )
 
 
-def by_parameter(found):
-    """Gradients by the name of the parameter, whatever it is wrapped in."""
-    return {name.replace("loss.", ""): gradient for name, gradient in found.items()}
+def by_parameter(actual):
+    """Return gradients by parameter name, without the prefix of the wrapper."""
+    return {name.replace("loss.", ""): gradient for name, gradient in actual.items()}
 
 
 @pytest.mark.parametrize("layout", ["flat", "padded"])
@@ -44,12 +44,12 @@ def test_gradients_equal_the_uncached_loss_without_dropout(
     gradients, tiny, tokens, layout, mini_batch, name, columns, options
 ):
     tiny.eval()
-    features = [tokens(each, layout) for each in TEXTS[:columns]]
+    features = [tokens(texts, layout) for texts in TEXTS[:columns]]
     plain = build(name, tiny, **options)
     loss, expected = gradients(plain, features)
-    cached_loss, found = gradients(GradCacheLoss(plain, mini_batch), features)
+    cached_loss, actual = gradients(GradCacheLoss(plain, mini_batch), features)
     torch.testing.assert_close(cached_loss, loss, atol=1e-5, rtol=1e-5)
-    close(by_parameter(found), by_parameter(expected))
+    assert_close(by_parameter(actual), by_parameter(expected))
 
 
 @pytest.mark.parametrize("layout", ["flat", "padded"])
@@ -59,10 +59,10 @@ def test_gradients_equal_the_uncached_loss_with_the_same_dropout(
 ):
     tiny.train()
     plain = build(name, tiny, **options)
-    features = [tokens(each, layout) for each in TEXTS[:columns]]
+    features = [tokens(texts, layout) for texts in TEXTS[:columns]]
 
-    def in_pieces_with_one_graph(columns):
-        # The same mini-batches in the same order, so the same random numbers; but everything kept in memory.
+    def mini_batches_with_one_graph(columns):
+        # The same mini-batches in the same order use the same random numbers, but keep the graph in memory.
         batches = [join(columns)] if join(columns) is not None else columns
         vectors = []
         for batch in batches:
@@ -72,21 +72,21 @@ def test_gradients_equal_the_uncached_loss_with_the_same_dropout(
         return list(torch.cat(vectors).split([count(column) for column in columns]))
 
     cached = GradCacheLoss(plain, 4)
-    plain.embed = in_pieces_with_one_graph
+    plain.embed = mini_batches_with_one_graph
     torch.manual_seed(7)
     loss, expected = gradients(plain, features)
     torch.manual_seed(7)
-    cached_loss, found = gradients(cached, features)
+    cached_loss, actual = gradients(cached, features)
     torch.testing.assert_close(cached_loss, loss, atol=1e-5, rtol=1e-5)
-    close(by_parameter(found), by_parameter(expected))
+    assert_close(by_parameter(actual), by_parameter(expected))
     torch.manual_seed(8)
     other_loss, _ = gradients(cached, features)
-    assert not torch.isclose(other_loss, loss)  # dropout was at work
+    assert not torch.isclose(other_loss, loss)  # dropout was active
 
 
-def test_the_random_numbers_after_the_step_are_those_of_one_forward(gradients, tiny, tokens):
-    """A run with GradCache can be resumed: the replay leaves the generator where the forward left it."""
-    features = [tokens(each, "flat") for each in TEXTS[:2]]
+def test_the_backward_pass_leaves_the_random_state_unchanged(gradients, tiny, tokens):
+    """The replay restores the generator, so a run with GradCache can be resumed."""
+    features = [tokens(texts, "flat") for texts in TEXTS[:2]]
     loss_fn = GradCacheLoss(MultipleNegativesRankingLoss(tiny), 3)
     torch.manual_seed(3)
     loss = loss_fn(features)
@@ -97,24 +97,24 @@ def test_the_random_numbers_after_the_step_are_those_of_one_forward(gradients, t
 
 def test_equal_to_sentence_transformers_cached_loss(gradients, tiny, tokens):
     tiny.eval()
-    features = [tokens(each[:3], "flat") for each in (TEXTS[0], TEXTS[1])]
+    features = [tokens(texts[:3], "flat") for texts in (TEXTS[0], TEXTS[1])]
     expected_loss, expected = gradients(
         st_losses.CachedMultipleNegativesRankingLoss(tiny, scale=20.0, mini_batch_size=2),
-        [dict(each) for each in features],
+        [dict(column) for column in features],
     )
-    loss, found = gradients(GradCacheLoss(MultipleNegativesRankingLoss(tiny), 2), features)
+    loss, actual = gradients(GradCacheLoss(MultipleNegativesRankingLoss(tiny), 2), features)
     torch.testing.assert_close(loss, expected_loss, atol=1e-5, rtol=1e-5)
-    close(by_parameter(found), by_parameter(expected))
+    assert_close(by_parameter(actual), by_parameter(expected))
 
 
-def test_gradient_accumulation_scales_model_and_head_alike(gradients, tiny, tokens):
+def test_gradient_accumulation_scales_model_and_head_equally(gradients, tiny, tokens):
     tiny.eval()
-    features = [tokens(each, "flat") for each in TEXTS]
+    features = [tokens(texts, "flat") for texts in TEXTS]
     loss_fn = GradCacheLoss(SupervisedSimCSELoss(tiny), 4)
     _, whole = gradients(loss_fn, features)
     _, quarter = gradients(loss_fn, features, scale=0.25)
     assert whole["loss.head.0.weight"].abs().sum() > 0
-    close({name: g if g is None else 4 * g for name, g in quarter.items()}, whole)
+    assert_close({name: g if g is None else 4 * g for name, g in quarter.items()}, whole)
 
 
 @pytest.mark.parametrize("layout", ["flat", "padded"])
@@ -128,20 +128,20 @@ def test_the_model_never_sees_more_than_a_mini_batch(table, layouts, layout):
     assert model.calls == [5, 5, 2] * 2
 
 
-def test_two_forwards_before_their_backwards(gradients, table, column):
+def test_two_forwards_before_two_backwards_add_their_gradients(gradients, table, column):
     loss_fn = GradCacheLoss(MultipleNegativesRankingLoss(table([[1.0, 0.3], [0.2, 1.0], [0.9, 0.1], [0.3, 0.8]])), 1)
     pairs = [column(0, 1), column(2, 3)], [column(1, 2), column(0, 3)]
-    expected = sum(gradients(loss_fn, each)[1]["model.rows"] for each in pairs)
+    expected = sum(gradients(loss_fn, columns)[1]["model.rows"] for columns in pairs)
     loss_fn.zero_grad()
-    one, other = loss_fn(pairs[0]), loss_fn(pairs[1])
-    one.backward()
-    other.backward()
+    first, second = loss_fn(pairs[0]), loss_fn(pairs[1])
+    first.backward()
+    second.backward()
     torch.testing.assert_close(loss_fn.model.rows.grad, expected)
 
 
-def test_evaluation_without_gradients(tiny, tokens):
+def test_loss_without_gradients_equals_the_uncached_loss(tiny, tokens):
     tiny.eval()
-    features = [tokens(each, "flat") for each in TEXTS]
+    features = [tokens(texts, "flat") for texts in TEXTS]
     with torch.no_grad():
         loss = GradCacheLoss(MultipleNegativesRankingLoss(tiny), 2)(features)
         assert not loss.requires_grad
@@ -152,14 +152,14 @@ def test_autocast_is_the_same_in_the_replay(tiny, tokens):
     tiny.eval()
     seen = []
     tiny[0].register_forward_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
-    features = [tokens(each, "flat") for each in TEXTS[:2]]
+    features = [tokens(texts, "flat") for texts in TEXTS[:2]]
     with torch.autocast("cpu", torch.bfloat16):
         loss = GradCacheLoss(MultipleNegativesRankingLoss(tiny), 5)(features)
     loss.backward()
     assert seen == [True] * 4
 
 
-def test_mistakes(table):
+def test_wrong_mini_batch_and_bags_of_tokens_are_usage_errors(table):
     with pytest.raises(UsageError, match="at least 1 sentence"):
         GradCacheLoss(MultipleNegativesRankingLoss(table([[1.0]])), 0)
     bag = {"input_ids": torch.tensor([0, 1]), "offsets": torch.tensor([0, 1])}

@@ -30,14 +30,15 @@ def test_the_full_dimension_is_always_trained(table):
 def test_equal_to_sentence_transformers(gradients, tiny, tokens):
     tiny.eval()
     columns = [
-        tokens([one, other], "flat") for one, other in (("비가 온다", "고양이가 잔다"), ("눈이 온다", "강아지가 뛴다"))
+        tokens([first, second], "flat")
+        for first, second in (("비가 온다", "고양이가 잔다"), ("눈이 온다", "강아지가 뛴다"))
     ]
     theirs = st_losses.MatryoshkaLoss(tiny, st_losses.MultipleNegativesRankingLoss(tiny), [16, 8, 4])
-    expected, expected_gradients = gradients(theirs, [dict(each) for each in columns])
-    loss, found = gradients(MatryoshkaLoss(MultipleNegativesRankingLoss(tiny), [8, 4]), columns)
+    expected, expected_gradients = gradients(theirs, [dict(column) for column in columns])
+    loss, actual = gradients(MatryoshkaLoss(MultipleNegativesRankingLoss(tiny), [8, 4]), columns)
     torch.testing.assert_close(loss, expected, atol=1e-5, rtol=1e-5)
     for name, gradient in expected_gradients.items():
-        torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(actual[name], gradient, atol=1e-4, rtol=1e-3)
 
 
 def test_the_model_is_called_once(table, column):
@@ -46,7 +47,7 @@ def test_the_model_is_called_once(table, column):
     assert model.calls == [2]
 
 
-def test_a_euclidean_objective_keeps_its_lengths(table, column):
+def test_a_euclidean_loss_keeps_the_vector_lengths(table, column):
     inner = TripletLoss(table([[0.0, 0.0], [3.0, 4.0], [1.0, 0.0]]))
     loss = MatryoshkaLoss(inner, [1])([column(0), column(1), column(2)])
     assert loss.item() == pytest.approx((5 - 1 + 1) + (3 - 1 + 1), rel=1e-6)
@@ -61,22 +62,20 @@ def test_a_euclidean_objective_keeps_its_lengths(table, column):
         ("distillation", 1, torch.randn(2, 7), {"teacher_dimension": 7}),
     ],
 )
-def test_objectives_with_layers_of_their_own_use_the_first_columns(
-    gradients, tiny, tokens, name, columns, labels, options
-):
+def test_layers_of_a_loss_use_their_first_columns(gradients, tiny, tokens, name, columns, labels, options):
     texts = (["비가 온다", "고양이가 잔다"], ["눈이 온다", "강아지가 뛴다"], ["책을 읽는다", "노래를 부른다"])
     loss_fn = build(name, tiny, matryoshka=[4], **options)
-    loss_fn.weights = {4: 1.0}  # only the short vectors: what they cannot reach gets no gradient
-    _, found = gradients(loss_fn, [tokens(each, "flat") for each in texts[:columns]], labels)
-    own = {key: value for key, value in found.items() if key.startswith("loss.") and value.ndim == 2}
-    assert len(own) == 1
-    (gradient,) = own.values()  # (out, parts · 16)
-    by_place = gradient.view(len(gradient), -1, 16).abs().sum((0, 1))
-    assert (by_place[:4] > 0).all()
-    assert (by_place[4:] == 0).all()
+    loss_fn.weights = {4: 1.0}  # only the truncated embeddings, so that the other columns get no gradient
+    _, actual = gradients(loss_fn, [tokens(column, "flat") for column in texts[:columns]], labels)
+    of_the_loss = {key: value for key, value in actual.items() if key.startswith("loss.") and value.ndim == 2}
+    assert len(of_the_loss) == 1
+    (gradient,) = of_the_loss.values()  # (out, parts · 16)
+    by_dimension = gradient.view(len(gradient), -1, 16).abs().sum((0, 1))
+    assert (by_dimension[:4] > 0).all()
+    assert (by_dimension[4:] == 0).all()
 
 
-def test_mistakes(table):
+def test_wrong_dimensions_and_weights_are_usage_errors(table):
     inner = CosineSimilarityLoss(table(ROWS))
     for dimensions in ([], [0], [5], [2, 2]):
         with pytest.raises(UsageError, match="distinct and from 1 to 4"):

@@ -1,4 +1,4 @@
-"""The two losses for scored pairs: cosine regression and CoSENT."""
+"""The two losses for scored pairs: cosine similarity and CoSENT."""
 
 from math import exp, log, sqrt
 
@@ -15,7 +15,7 @@ FIRST_WITH_ALL = ((0, 0, 0), (1, 2, 3))  # cosines of row 0 with rows 1, 2, 3
 COSINES = [1 / sqrt(2), 0.0, 3 / 5]
 
 
-def test_cosine_regression_known_answer(table, column):
+def test_cosine_similarity_known_answer(table, column):
     scores = [0.9, 0.2, 0.5]
     loss = CosineSimilarityLoss(table(ROWS))([column(*numbers) for numbers in FIRST_WITH_ALL], torch.tensor(scores))
     expected = sum((cosine - score) ** 2 for cosine, score in zip(COSINES, scores, strict=True)) / 3
@@ -30,7 +30,7 @@ def test_cosent_known_answer(table, column):
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_cosent_looks_only_at_the_order(table, column):
+def test_cosent_depends_only_on_the_order(table, column):
     features = [column(*numbers) for numbers in FIRST_WITH_ALL]
     loss_fn = CoSENTLoss(table(ROWS), scale=3.0)
     assert torch.equal(loss_fn(features, torch.tensor([5.0, 0, 3])), loss_fn(features, torch.tensor([0.3, 0.1, 0.2])))
@@ -53,9 +53,9 @@ def test_cosent_gradient_is_that_of_the_plain_formula(gradients, table, column):
 
 def test_cosent_of_equal_scores_is_zero_with_finite_gradient(gradients, table, column):
     features = [column(*numbers) for numbers in FIRST_WITH_ALL]
-    loss, found = gradients(CoSENTLoss(table(ROWS)), features, torch.ones(3))
+    loss, actual = gradients(CoSENTLoss(table(ROWS)), features, torch.ones(3))
     assert loss.item() == 0
-    assert found["model.rows"].isfinite().all()
+    assert actual["model.rows"].isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -64,27 +64,27 @@ def test_cosent_of_equal_scores_is_zero_with_finite_gradient(gradients, table, c
 @pytest.mark.parametrize("layout", ["flat", "padded"])
 def test_equal_to_sentence_transformers(tiny, tokens, ours, theirs, layout):
     tiny.eval()
-    one = tokens(["비가 온다", "고양이가 잔다", "오늘 날씨가 맑다"], layout)
-    other = tokens(["눈이 온다", "강아지가 뛴다", "내일 비가 온다"], layout)
+    first = tokens(["비가 온다", "고양이가 잔다", "오늘 날씨가 맑다"], layout)
+    second = tokens(["눈이 온다", "강아지가 뛴다", "내일 비가 온다"], layout)
     labels = torch.tensor([0.8, 0.4, 0.0])
-    expected = theirs(tiny)([dict(one), dict(other)], labels)
-    torch.testing.assert_close(ours(tiny)([one, other], labels), expected, atol=1e-5, rtol=1e-5)
+    expected = theirs(tiny)([dict(first), dict(second)], labels)
+    torch.testing.assert_close(ours(tiny)([first, second], labels), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("loss_fn", [CosineSimilarityLoss, CoSENTLoss])
 def test_gradient_flows(gradients, table, column, loss_fn):
     features = [column(*numbers) for numbers in FIRST_WITH_ALL]
-    _, found = gradients(loss_fn(table(ROWS)), features, torch.tensor([0.1, 0.9, 0.5]))
-    assert found["model.rows"].abs().sum() > 0
+    _, actual = gradients(loss_fn(table(ROWS)), features, torch.tensor([0.1, 0.9, 0.5]))
+    assert actual["model.rows"].abs().sum() > 0
 
 
 @pytest.mark.parametrize("score", [4.2, -0.1, float("nan")])
-def test_scores_outside_0_to_1_are_the_users_mistake(table, column, score):
+def test_scores_outside_0_to_1_are_usage_errors(table, column, score):
     with pytest.raises(UsageError, match="divide STS scores by 5"):
         CosineSimilarityLoss(table(ROWS))([column(0, 0), column(1, 2)], torch.tensor([0.5, score]))
 
 
-def test_other_mistakes(table, column):
+def test_wrong_labels_columns_and_scale_are_usage_errors(table, column):
     with pytest.raises(UsageError, match="not a number"):
         CoSENTLoss(table(ROWS))([column(0), column(1)], torch.tensor([float("nan")]))
     with pytest.raises(UsageError, match="scale must be above 0"):

@@ -35,20 +35,20 @@ def test_known_answer(table, column):
         ("(u, v, |u−v|, u*v)", [1, 2, 3, 1, 2, 1, 3, 2]),
     ],
 )
-def test_the_seven_concatenations(table, concatenation, expected):
+def test_known_answers_of_the_seven_concatenations(table, concatenation, expected):
     loss_fn = SoftmaxLoss(table([[1.0, 2.0], [3.0, 1.0]]), concatenation)
     width = loss_fn.classifier.in_features
     assert width == len(expected)
     seen = []
-    for place in range(width):  # a weight of 1 at one place reads that place of the concatenation
+    for position in range(width):  # a weight of 1 at one position reads that position of the concatenation
         rows = torch.zeros(3, width)
-        rows[0, place] = 1
+        rows[0, position] = 1
         set_weights(loss_fn, rows.tolist())
         seen.append(loss_fn.logits(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0]]))[0, 0].item())
     assert seen == expected
 
 
-def test_all_seven_rows_of_table_6_are_there():
+def test_all_seven_concatenations_of_table_6_exist():
     assert len(set(CONCATENATIONS)) == 7
 
 
@@ -59,7 +59,7 @@ def test_equals_sentence_transformers(tiny, tokens):
     theirs = st_losses.SoftmaxLoss(tiny, 16, num_labels=3)
     ours = SoftmaxLoss(tiny)
     ours.classifier.load_state_dict(theirs.classifier.state_dict())
-    torch.testing.assert_close(ours(features, labels), theirs([dict(each) for each in features], labels))
+    torch.testing.assert_close(ours(features, labels), theirs([dict(column) for column in features], labels))
 
 
 def test_gradients_reach_model_and_classifier(table, column):
@@ -70,7 +70,7 @@ def test_gradients_reach_model_and_classifier(table, column):
 
 
 def test_predict_and_accuracy(table):
-    # Reads |u−v| only: the class is the place of the largest difference.
+    # Reads |u−v| only: the class is the position of the largest difference.
     loss_fn = SoftmaxLoss(table([[0.0, 0, 0], [9.0, 0, 0], [0, 9.0, 0], [0, 0, 9.0]]), "|u-v|")
     set_weights(loss_fn, torch.eye(3).tolist())
     assert NLI_LABELS == ("entailment", "neutral", "contradiction")
@@ -87,13 +87,13 @@ def test_predict_with_a_real_model(tiny):
 
 
 @pytest.mark.parametrize("labels", [[0, 3], [-1, 0], [0.0, 1.0]])
-def test_wrong_label_ids_are_the_users_mistake(table, column, labels):
+def test_wrong_label_ids_are_usage_errors(table, column, labels):
     loss_fn = SoftmaxLoss(table([[1.0, 2.0], [3.0, 1.0]]))
     with pytest.raises(UsageError, match="from 0 to 2"):
         loss_fn([column(0, 1), column(1, 0)], torch.tensor(labels))
 
 
-def test_other_mistakes(table, column):
+def test_wrong_options_and_labels_are_usage_errors(table, column):
     model = table([[1.0, 2.0]])
     with pytest.raises(UsageError, match=r"did you mean .*\|u-v\|"):
         SoftmaxLoss(model, "u,v,|u+v|")

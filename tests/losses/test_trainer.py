@@ -1,4 +1,4 @@
-"""Every loss as the loss of sentence-transformers' own trainer, and its layers in a checkpoint."""
+"""Every loss trains with sentence-transformers' own trainer; its layers can be saved and restored."""
 
 import pytest
 import torch
@@ -9,16 +9,16 @@ from kosbert.errors import KosbertError
 from kosbert.losses import LOSSES, build, load_loss_state, loss_state
 from kosbert.losses.simcse import SimCSELoss
 
-ONE = ["비가 온다", "고양이가 잔다", "오늘 날씨가 맑다", "사람이 책을 읽는다"]
-OTHER = ["오늘 비가 온다", "강아지가 잔다", "날씨가 맑다", "책을 읽는다"]
+FIRST = ["비가 온다", "고양이가 잔다", "오늘 날씨가 맑다", "사람이 책을 읽는다"]
+SECOND = ["오늘 비가 온다", "강아지가 잔다", "날씨가 맑다", "책을 읽는다"]
 THIRD = ["눈이 온다", "고양이가 뛴다", "내일 날씨가 흐리다", "노래를 부른다"]
 ROWS = {
-    "labeled pairs": {"sentence1": ONE, "sentence2": OTHER, "label": [0, 1, 2, 0]},
-    "scored pairs": {"sentence1": ONE, "sentence2": OTHER, "score": [0.9, 0.4, 0.8, 0.1]},
-    "pairs": {"anchor": ONE, "positive": OTHER},
-    "triplets": {"anchor": ONE, "positive": OTHER, "negative": THIRD},
-    "sentences": {"sentence": ONE},
-    "vectors": {"sentence": ONE, "label": torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).tolist()},
+    "labeled pairs": {"sentence1": FIRST, "sentence2": SECOND, "label": [0, 1, 2, 0]},
+    "scored pairs": {"sentence1": FIRST, "sentence2": SECOND, "score": [0.9, 0.4, 0.8, 0.1]},
+    "pairs": {"anchor": FIRST, "positive": SECOND},
+    "triplets": {"anchor": FIRST, "positive": SECOND, "negative": THIRD},
+    "sentences": {"sentence": FIRST},
+    "vectors": {"sentence": FIRST, "label": torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).tolist()},
 }
 
 
@@ -41,12 +41,12 @@ def trainer(tmp_path, model, loss_fn, **options):
 
 @pytest.mark.parametrize("wrappers", [{}, {"matryoshka": [8], "gradcache": 3}], ids=["plain", "wrapped"])
 @pytest.mark.parametrize("name", LOSSES)
-def test_trains(tmp_path, tiny, name, wrappers):
+def test_every_loss_trains_model_and_head(tmp_path, tiny, name, wrappers):
     options = {"teacher_dimension": 5} if name == "distillation" else {}
     loss_fn = build(name, tiny, **wrappers, **options)
     model_before = {key: value.clone() for key, value in tiny.state_dict().items() if "pooler" not in key}
-    own_before = {key: value.clone() for key, value in loss_state(loss_fn).items()}
-    assert bool(own_before) == (name in {"softmax", "simcse", "simcse-supervised", "distillation"})
+    head_before = {key: value.clone() for key, value in loss_state(loss_fn).items()}
+    assert bool(head_before) == (name in {"softmax", "simcse", "simcse-supervised", "distillation"})
     output = trainer(tmp_path, tiny, loss_fn).train()
     assert 0 < output.training_loss < 100
     moved = [
@@ -54,10 +54,10 @@ def test_trains(tmp_path, tiny, name, wrappers):
     ]
     assert len(moved) > 0.9 * len(model_before)
     for key, value in loss_state(loss_fn).items():
-        assert (value != own_before[key]).any(), key
+        assert (value != head_before[key]).any(), key
 
 
-def test_evaluation_loss(tmp_path, tiny):
+def test_evaluation_loss_with_gradcache(tmp_path, tiny):
     loss_fn = build("multiple-negatives-ranking", tiny, gradcache=2)
     metrics = trainer(tmp_path, tiny, loss_fn).evaluate(Dataset.from_dict(ROWS["pairs"]))
     assert metrics["eval_loss"] > 0
@@ -71,15 +71,15 @@ def test_the_model_card_names_the_loss_and_its_paper(tmp_path, tiny):
     assert "Henderson" in card
 
 
-def test_own_state_goes_through_a_checkpoint(tiny):
+def test_loss_state_is_restored(tiny):
     loss_fn = build("softmax", tiny)
     saved = {name: value.clone() for name, value in loss_state(loss_fn).items()}
     assert sorted(saved) == ["classifier.bias", "classifier.weight"]
-    other = build("softmax", tiny)
-    assert not torch.equal(other.classifier.weight, loss_fn.classifier.weight)
-    load_loss_state(other, saved)
-    assert torch.equal(other.classifier.weight, loss_fn.classifier.weight)
-    assert other.classifier.weight.requires_grad
+    restored = build("softmax", tiny)
+    assert not torch.equal(restored.classifier.weight, loss_fn.classifier.weight)
+    load_loss_state(restored, saved)
+    assert torch.equal(restored.classifier.weight, loss_fn.classifier.weight)
+    assert restored.classifier.weight.requires_grad
 
 
 def test_a_checkpoint_of_another_loss_is_rejected(tiny):

@@ -38,17 +38,17 @@ def test_known_answer_cosine(table, column):
 def test_equal_to_sentence_transformers(tiny, tokens, distance, metric):
     tiny.eval()
     columns = [tokens([text, "고양이가 잔다"], "flat") for text in ("비가 온다", "눈이 온다", "오늘 날씨가 맑다")]
-    expected = st_losses.TripletLoss(tiny, metric, 1.0)([dict(each) for each in columns], None)
+    expected = st_losses.TripletLoss(tiny, metric, 1.0)([dict(column) for column in columns], None)
     torch.testing.assert_close(TripletLoss(tiny, distance)(columns), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_gradient_flows_and_is_finite_where_anchor_and_positive_are_the_same(gradients, table, column):
-    _, found = gradients(TripletLoss(table(ROWS), margin=6.0), [column(0), column(0), column(2)])
-    assert found["model.rows"].isfinite().all()
-    assert found["model.rows"][2].abs().sum() > 0
+def test_gradient_flows_and_is_finite_if_anchor_and_positive_are_equal(gradients, table, column):
+    _, actual = gradients(TripletLoss(table(ROWS), margin=6.0), [column(0), column(0), column(2)])
+    assert actual["model.rows"].isfinite().all()
+    assert actual["model.rows"][2].abs().sum() > 0
 
 
-def test_mistakes(table, column):
+def test_wrong_columns_and_options_are_usage_errors(table, column):
     with pytest.raises(UsageError, match=r"needs 3 text columns \(anchor, positive, negative\) but the data has 2"):
         TripletLoss(table(ROWS))([column(0), column(1)])
     with pytest.raises(UsageError, match="did you mean euclidean"):

@@ -1,4 +1,4 @@
-"""A backbone from nothing: made by its seed, the same in every process, loaded by anyone."""
+"""New backbones: reproducible by seed, the same in every process, loadable by sentence-transformers."""
 
 import hashlib
 import json
@@ -31,71 +31,71 @@ def make(seed=0, **changes) -> TorchEncoder:
     return new_backbone(TEXTS, **{**SHAPE, **changes}, seed=seed)
 
 
-def test_the_seed_makes_it():
+def test_seed_determines_the_weights():
     states = []
-    for seed, before in ((1, 5), (1, 6), (2, 5)):
-        torch.manual_seed(before)
+    for seed, global_seed in ((1, 5), (1, 6), (2, 5)):
+        torch.manual_seed(global_seed)
         states.append(make(seed).sentence_transformer.state_dict())
-        assert torch.initial_seed() == before  # the user's random numbers are left alone
-    one, again, other = states
-    assert all(torch.equal(one[name], again[name]) for name in one)
-    assert any(not torch.equal(one[name], other[name]) for name in one)
+        assert torch.initial_seed() == global_seed  # the global generator is not changed
+    first, same_seed, other_seed = states
+    assert all(torch.equal(first[name], same_seed[name]) for name in first)
+    assert any(not torch.equal(first[name], other_seed[name]) for name in first)
 
 
 SCRIPT = """
 import hashlib, json, sys
 from kosbert.model.from_scratch import new_tokenizer
-words = new_tokenizer(json.loads(sys.stdin.read()), 300).get_vocab()
-print(hashlib.sha256(json.dumps(sorted(words.items())).encode()).hexdigest())
+vocab = new_tokenizer(json.loads(sys.stdin.read()), 300).get_vocab()
+print(hashlib.sha256(json.dumps(sorted(vocab.items())).encode()).hexdigest())
 """
 
 
-def test_the_tokenizer_is_the_same_in_another_process():
-    """The library's own trainer numbers tokens in the random order of a hash table: resuming would be impossible."""
+def test_vocabulary_is_the_same_in_another_process():
+    """The trainer of tokenizers numbers tokens in the random order of a hash table; training could not be resumed."""
     texts = json.dumps(TEXTS)
-    there = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT], input=texts, capture_output=True, encoding="utf-8", check=True
     )
-    words = new_tokenizer(TEXTS, 300).get_vocab()
-    assert there.stdout.strip() == hashlib.sha256(json.dumps(sorted(words.items())).encode()).hexdigest()
-    assert new_tokenizer(TEXTS[::-1], 300).get_vocab() == words  # nor does the order of the sentences matter
+    vocab = new_tokenizer(TEXTS, 300).get_vocab()
+    assert process.stdout.strip() == hashlib.sha256(json.dumps(sorted(vocab.items())).encode()).hexdigest()
+    assert new_tokenizer(TEXTS[::-1], 300).get_vocab() == vocab  # the order of the sentences does not matter
 
 
-def test_hangul_syllables_stay_whole():
+def test_hangul_syllables_are_not_decomposed():
     tokenizer = new_tokenizer(TEXTS, 300)
     tokens = tokenizer.tokenize("문장은 Café에")
     assert "".join(token.removeprefix("##") for token in tokens) == "문장은café에"
     assert all("가" <= letter <= "힣" or letter.isascii() or letter == "é" for letter in "".join(tokens))
     assert tokenizer.unk_token not in tokens
-    assert tokenizer.tokenize("##문") == tokenizer.tokenize("# # 문")  # ##문 is a part of words and no word
+    assert tokenizer.tokenize("##문") == tokenizer.tokenize("# # 문")  # ##문 is a continuation, not a word
     assert tokenizer("문장")["input_ids"][0] == tokenizer.cls_token_id
     assert set(tokenizer.all_special_tokens) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
     assert len(tokenizer) <= 300
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "first-last"])
-def test_plain_sentence_transformers_loads_it(tmp_path, pooling, capfd):
+def test_sentence_transformers_loads_it(tmp_path, pooling, capfd):
     encoder = make(pooling=pooling)
-    shown = capfd.readouterr()
-    assert "shards" not in shown.err
-    assert "LOAD REPORT" not in shown.out + shown.err
+    captured = capfd.readouterr()
+    assert "shards" not in captured.err
+    assert "LOAD REPORT" not in captured.out + captured.err
     path = encoder.save(tmp_path / "model")
     capfd.readouterr()
-    plain = SentenceTransformer(str(path))
+    stock = SentenceTransformer(str(path))
     assert "MISSING" not in capfd.readouterr().err
-    np.testing.assert_allclose(plain.encode(TEXTS[:5]), encoder.encode(TEXTS[:5]), atol=1e-5)
+    np.testing.assert_allclose(stock.encode(TEXTS[:5]), encoder.encode(TEXTS[:5]), atol=1e-5)
     np.testing.assert_array_equal(load(path).encode(TEXTS[:5]), encoder.encode(TEXTS[:5]))
-    assert plain.max_seq_length == 20
+    assert stock.max_seq_length == 20
 
 
-def test_shapes_that_cannot_be():
-    with pytest.raises(UsageError, match="hidden_size 33 cannot be shared by 2 heads"):
+def test_impossible_shapes_are_errors():
+    with pytest.raises(UsageError, match="hidden_size 33 cannot be divided among 2 heads"):
         make(hidden_size=33)
     with pytest.raises(UsageError, match="no text to train a tokenizer on"):
         new_tokenizer(["", " "], 300)
 
 
-def test_a_rare_character_does_not_hide_its_word(tmp_path):
+def test_rare_character_does_not_hide_its_word(tmp_path):
     texts = [*TEXTS * 50, "날씨龘"]
     tokenizer = new_tokenizer([f"{text} {number % 100}" for number, text in enumerate(texts)], 300)
     assert "龘" not in tokenizer.get_vocab()

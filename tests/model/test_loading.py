@@ -1,7 +1,9 @@
-"""What `load` accepts, and the one sentence it says when it does not."""
+"""`load` and `load_any`: names, options, and one-sentence errors."""
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model import load
+from kosbert.model import Encoder, load, load_any
 
 
 def test_first_last_is_the_average_of_two_layers(tiny_bert, sentences):
@@ -27,11 +29,13 @@ def test_first_last_is_the_average_of_two_layers(tiny_bert, sentences):
 
 
 def test_poolings_differ(tiny_bert, sentences):
-    found = [load(tiny_bert, pooling=pooling).encode(sentences) for pooling in ("mean", "max", "cls", "first-last")]
-    for index, left in enumerate(found):
-        for right in found[index + 1 :]:
+    embeddings = [
+        load(tiny_bert, pooling=pooling).encode(sentences) for pooling in ("mean", "max", "cls", "first-last")
+    ]
+    for index, left in enumerate(embeddings):
+        for right in embeddings[index + 1 :]:
             assert np.abs(left - right).max() > 1e-2
-    np.testing.assert_array_equal(load(tiny_bert).encode(sentences), found[0])
+    np.testing.assert_array_equal(load(tiny_bert).encode(sentences), embeddings[0])
 
 
 def test_pooling_of_a_saved_model_can_be_changed(tiny_bert, sentences, tmp_path):
@@ -42,17 +46,17 @@ def test_pooling_of_a_saved_model_can_be_changed(tiny_bert, sentences, tmp_path)
             np.testing.assert_allclose(load(tmp_path / saved, pooling=pooling).encode(sentences), expected, atol=1e-5)
 
 
-def test_max_length(tiny_bert, tiny_roberta, caplog):
+def test_max_length_truncates(tiny_bert, tiny_roberta, caplog):
     assert load(tiny_bert).max_length == 64
     assert load(tiny_roberta).max_length == 64
     encoder = load(tiny_bert, max_length=5)
     np.testing.assert_allclose(encoder.encode("비가 온다. 눈이 온다."), encoder.encode("비가 온다"), atol=1e-5)
-    for wrong in (65, 2, -1):
+    for max_length in (65, 2, -1):
         with pytest.raises(UsageError):
-            load(tiny_roberta, max_length=wrong)
+            load(tiny_roberta, max_length=max_length)
 
 
-def test_roberta_without_a_limit_in_its_tokenizer_uses_no_row_that_is_not_there(tiny_roberta, tmp_path):
+def test_roberta_is_truncated_at_the_end_of_its_position_table(tiny_roberta, tmp_path):
     directory = shutil.copytree(tiny_roberta, tmp_path / "unlimited")
     settings = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
     settings["model_max_length"] = 10**30
@@ -62,7 +66,7 @@ def test_roberta_without_a_limit_in_its_tokenizer_uses_no_row_that_is_not_there(
     assert np.isfinite(encoder.encode("비가 온다. " * 100)).all()
 
 
-def test_properties(tiny_bert):
+def test_properties_of_an_encoder(tiny_bert):
     encoder = load(str(tiny_bert), device="cpu")
     assert encoder.device == torch.device("cpu")
     assert encoder.dim == 32
@@ -70,35 +74,35 @@ def test_properties(tiny_bert):
     assert "packed" in repr(encoder)
 
 
-def one_sentence(caught) -> str:
+def message_of(caught) -> str:
     message = str(caught.value)
     assert "\n" not in message
     assert "; " in message
     return message
 
 
-def test_a_hub_name_without_network_or_cache():
+def test_hub_name_without_network_or_cache_is_an_error():
     with pytest.raises(KosbertError) as caught:
         load("klue/no-such-model-for-kosbert-tests")
-    assert "give a directory, or use builtin" in one_sentence(caught)
+    assert "give a directory, or use builtin" in message_of(caught)
 
 
 @pytest.mark.parametrize("name", ["no/such/directory/anywhere", "../nothing-here", "", "a b"])
-def test_what_is_no_name_at_all(name):
+def test_impossible_names_are_errors(name):
     with pytest.raises(KosbertError) as caught:
         load(name)
-    one_sentence(caught)
+    message_of(caught)
 
 
-def test_directories_without_a_model(tmp_path):
+def test_directory_without_a_model_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file"):
         with pytest.raises(UsageError) as caught:
             load(path)
-        one_sentence(caught)
+        message_of(caught)
 
 
-def test_unknown_pooling(tiny_bert):
+def test_unknown_pooling_is_an_error(tiny_bert):
     with pytest.raises(UsageError, match="did you mean"):
         load(tiny_bert, pooling="meen")
 
@@ -106,11 +110,11 @@ def test_unknown_pooling(tiny_bert):
 def test_pickle_is_refused(tiny_bert, tmp_path):
     directory = shutil.copytree(tiny_bert, tmp_path / "pickled")
     torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
-    load(directory)  # beside safetensors it is never read
+    load(directory)  # with safetensors present, pickle is not read
     (directory / "model.safetensors").unlink()
     with pytest.raises(UsageError) as caught:
         load(directory)
-    assert "convert" in one_sentence(caught)
+    assert "convert" in message_of(caught)
 
 
 def test_pickle_in_a_later_module_is_refused(tiny_bert, tmp_path):
@@ -121,12 +125,12 @@ def test_pickle_in_a_later_module_is_refused(tiny_bert, tmp_path):
     (dense / "model.safetensors").unlink()
     with pytest.raises(UsageError, match="pickle"):
         load(tmp_path / "model")
-    save_file({"x": torch.zeros(1)}, dense / "decoy.safetensors")  # which nobody would load
+    save_file({"x": torch.zeros(1)}, dense / "decoy.safetensors")  # a name that is not loaded
     with pytest.raises(UsageError, match="pickle"):
         load(tmp_path / "model")
 
 
-def test_pickle_below_a_module_is_refused(tiny_bert, tmp_path):
+def test_pickle_in_a_subdirectory_is_refused(tiny_bert, tmp_path):
     SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32)], device="cpu").save(str(tmp_path / "model"))
     below = tmp_path / "model" / "1_Pooling" / "query_0"
     below.mkdir()
@@ -144,20 +148,62 @@ def test_code_that_comes_with_a_model_is_not_run(tiny_bert, tmp_path):
     (tmp_path / "model" / "evil.py").write_text("raise SystemExit('ran')", encoding="utf-8")
     with pytest.raises(KosbertError) as caught:
         load(tmp_path / "model")
-    one_sentence(caught)
+    message_of(caught)
 
 
 @pytest.mark.parametrize("damage", ["modules.json", "config.json", "model.safetensors", "tokenizer.json"])
-def test_damaged_files_are_one_sentence(damage, tiny_bert, tmp_path):
+def test_damaged_files_are_one_sentence_errors(damage, tiny_bert, tmp_path):
     load(tiny_bert).save(tmp_path / "model")
     (tmp_path / "model" / damage).write_text("{", encoding="utf-8")
     with pytest.raises(KosbertError) as caught:
         load(tmp_path / "model")
-    one_sentence(caught)
+    message_of(caught)
 
 
-def test_a_damaged_card_is_ignored(tiny_bert, tmp_path, caplog):
+def test_damaged_card_is_ignored(tiny_bert, tmp_path, caplog):
     load(tiny_bert).save(tmp_path / "model")
     (tmp_path / "model" / "kosbert.json").write_text("{", encoding="utf-8")
     assert load(tmp_path / "model").card == {}
     assert "damaged" in caplog.text
+
+
+LIGHT_SCRIPT = """
+import sys, kosbert, kosbert.model
+model = kosbert.model.load_any("builtin")
+model.similarity(kosbert.load().encode_query("비"), model.encode(["눈", "해"], normalize_embeddings=True))
+print([name for name in ("torch", "transformers", "sklearn", "scipy", "pandas", "datasets") if name in sys.modules])
+"""
+
+
+def test_builtin_model_imports_neither_torch_nor_scikit_learn():
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT_SCRIPT], capture_output=True, encoding="utf-8", check=True, timeout=120
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_load_any_loads_models_and_baselines(tiny_bert, sentences, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    expected = load(tiny_bert).encode(sentences)
+    model = load_any(str(tiny_bert))
+    assert isinstance(model, Encoder)
+    np.testing.assert_array_equal(model.encode(sentences), expected)
+    assert not isinstance(load_any("random"), Encoder)
+    shutil.copytree(tiny_bert, tmp_path / "random")
+    np.testing.assert_array_equal(load_any("./random").encode(sentences), expected)
+
+
+@pytest.mark.parametrize("name", ["tfidf", "random-words", "mean:builtin", "graph.onnx"])
+def test_load_refuses_baselines(name):
+    with pytest.raises(UsageError, match="is a baseline and not a model: give builtin"):
+        load(name)
+
+
+def test_exported_model_with_torch_options_uses_torch(tiny_bert):
+    with pytest.raises(UsageError, match="holds no model.onnx: kosbert export it, or give backend torch"):
+        load(tiny_bert, backend="onnx")
+    with pytest.raises(UsageError, match="has a fixed pooling and runs on the CPU, or give backend torch"):
+        load("builtin", backend="onnx", pooling="cls")
+    assert load("builtin", pooling="cls").tokenizer.cls_token == "[CLS]"
+    with pytest.raises(UsageError, match="did you mean torch"):
+        load("builtin", backend="torhc")

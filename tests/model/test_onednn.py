@@ -1,4 +1,4 @@
-"""Linear layers through oneDNN: the same numbers as torch's own, and only where nothing else was asked for."""
+"""Linear layers with oneDNN: equal to torch's, and used only for inference in float32."""
 
 from pathlib import Path
 
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.skipif(not onednn.has_onednn(), reason="this torch has 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
-    """The shapes that oneDNN was given, on any processor."""
-    found: list[torch.Size] = []
+    """Enable oneDNN on any processor and record the shapes of its inputs."""
+    shapes: list[torch.Size] = []
 
-    def counted(inputs, *others, **then):
-        found.append(inputs.shape)
-        return plain(inputs, *others, **then)
+    def recorded(inputs, *arguments, **options):
+        shapes.append(inputs.shape)
+        return original(inputs, *arguments, **options)
 
-    plain = onednn.onednn_linear
+    original = onednn.onednn_linear
     monkeypatch.setattr(onednn, "mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn, "onednn_linear", counted)
-    return found
+    monkeypatch.setattr(onednn, "onednn_linear", recorded)
+    return shapes
 
 
 @settings(deadline=None)
@@ -39,31 +39,31 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     transposed=st.booleans(),
     gelu=st.booleans(),
 )
-def test_the_numbers_are_those_of_torch(shape, width, out, bias, transposed, gelu) -> None:
+def test_result_equals_that_of_torch(shape, width, out, bias, transposed, gelu) -> None:
     weight = torch.randn(width, out).T if transposed else torch.randn(out, width)
-    added = torch.randn(out) if bias else None
+    bias_vector = torch.randn(out) if bias else None
     inputs = torch.randn(*shape, width)
     with torch.inference_mode():
-        found = onednn.onednn_linear(inputs, weight, added, then="gelu" if gelu else "none")
-    expected = functional.linear(inputs, weight, added)
-    torch.testing.assert_close(found, functional.gelu(expected) if gelu else expected, rtol=1e-4, atol=1e-5)
+        result = onednn.onednn_linear(inputs, weight, bias_vector, activation="gelu" if gelu else "none")
+    expected = functional.linear(inputs, weight, bias_vector)
+    torch.testing.assert_close(result, functional.gelu(expected) if gelu else expected, rtol=1e-4, atol=1e-5)
 
 
-def vectors_of_both(encoder, sentences, monkeypatch) -> tuple[np.ndarray, np.ndarray]:
+def encode_with_and_without(encoder, sentences, monkeypatch) -> tuple[np.ndarray, np.ndarray]:
     monkeypatch.setattr(onednn, "mkl_is_slow", lambda: True)
-    found = encoder.encode(sentences)
+    with_onednn = encoder.encode(sentences)
     monkeypatch.setattr(onednn, "mkl_is_slow", lambda: False)
-    return found, encoder.encode(sentences)
+    return with_onednn, encoder.encode(sentences)
 
 
-def test_an_encoder_gives_the_same_vectors(tiny_bert: Path, sentences: list[str], calls, monkeypatch) -> None:
-    found, plain = vectors_of_both(load(tiny_bert), sentences, monkeypatch)
+def test_embeddings_are_equal(tiny_bert: Path, sentences: list[str], calls, monkeypatch) -> None:
+    with_onednn, without = encode_with_and_without(load(tiny_bert), sentences, monkeypatch)
     assert calls
-    np.testing.assert_allclose(found, plain, atol=1e-5)
+    np.testing.assert_allclose(with_onednn, without, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
-def test_gelu_is_applied_once_where_it_is_the_exact_one(tiny_bert: Path, sentences, activation, monkeypatch) -> None:
+def test_only_exact_gelu_is_fused(tiny_bert: Path, sentences, activation, monkeypatch) -> None:
     encoder = load(tiny_bert)
     seen = []
     for layer in encoder.sentence_transformer[0].model.encoder.layer:
@@ -71,23 +71,23 @@ def test_gelu_is_applied_once_where_it_is_the_exact_one(tiny_bert: Path, sentenc
         layer.output.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].min().item()))
     layers = len(encoder.sentence_transformer[0].model.encoder.layer)
     assert len(onednn._before_gelu(encoder.sentence_transformer)) == (layers if activation == "gelu" else 0)
-    found, plain = vectors_of_both(encoder, sentences, monkeypatch)
-    np.testing.assert_allclose(found, plain, atol=1e-5)
+    with_onednn, without = encode_with_and_without(encoder, sentences, monkeypatch)
+    np.testing.assert_allclose(with_onednn, without, atol=1e-5)
     assert seen
-    assert min(seen) >= -0.2  # none of the three goes lower
+    assert min(seen) >= -0.2  # the minimum of all three activations is higher
 
 
-def test_who_looks_at_a_layer_sees_it_without_gelu(tiny_bert: Path, sentences, monkeypatch) -> None:
+def test_forward_hook_sees_the_result_without_gelu(tiny_bert: Path, sentences, monkeypatch) -> None:
     encoder = load(tiny_bert)
     seen = []
     dense = encoder.sentence_transformer[0].model.encoder.layer[0].intermediate.dense
-    dense.register_forward_hook(lambda *given: seen.append(given[-1].sum().item()))
-    found, plain = vectors_of_both(encoder, sentences[:1], monkeypatch)
-    np.testing.assert_allclose(found, plain, atol=1e-5)
+    dense.register_forward_hook(lambda *arguments: seen.append(arguments[-1].sum().item()))
+    with_onednn, without = encode_with_and_without(encoder, sentences[:1], monkeypatch)
+    np.testing.assert_allclose(with_onednn, without, atol=1e-5)
     assert seen[0] == pytest.approx(seen[1], abs=1e-3)
 
 
-def test_gradients_and_other_precisions_keep_to_torch(calls) -> None:
+def test_gradients_and_other_precisions_use_torch(calls) -> None:
     inputs, weight = torch.randn(3, 8), torch.randn(4, 8, requires_grad=True)
     with onednn.fast_linear(torch.nn.Identity(), torch.device("cpu")):
         functional.linear(inputs, weight).sum().backward()
@@ -102,7 +102,7 @@ def test_gradients_and_other_precisions_keep_to_torch(calls) -> None:
     assert calls == [(3, 8)]
 
 
-def test_other_processors_and_devices_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_processors_and_devices_use_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "Intel(R) Xeon(R)"})
     assert not onednn.mkl_is_slow.__wrapped__()
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "AMD EPYC 9654"})

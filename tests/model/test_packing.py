@@ -1,4 +1,4 @@
-"""Packing changes nothing but speed: vectors and gradients equal the padded ones, and nothing of it is saved."""
+"""Packing: embeddings and gradients equal the padded ones, and saved models do not contain it."""
 
 import json
 import math
@@ -34,12 +34,12 @@ from kosbert.model.packing import ATTENTION_NAME
 LONG = "아이가 강아지와 함께 학교에 간다. " * 4
 
 
-def plain(directory, pooling="mean") -> SentenceTransformer:
+def stock_model(directory, pooling="mean") -> SentenceTransformer:
     backbone = Transformer(str(directory))
     return SentenceTransformer(modules=[backbone, Pooling(backbone.get_embedding_dimension(), pooling)], device="cpu")
 
 
-def vectors(model, texts):
+def embeddings(model, texts):
     return model.eval()(model.preprocess(texts))["sentence_embedding"]
 
 
@@ -55,21 +55,21 @@ BATCHES = {
     "one token": ["눈"],
     "equal lengths": ["비가 온다.", "눈이 온다.", "차가 간다."],
     "one long among short": ["눈", "비", LONG, "물", "집", "길"],
-    "with an empty one": ["", "오늘은 날씨가 좋다.", ""],
+    "with empty sentences": ["", "오늘은 날씨가 좋다.", ""],
     "too long": [LONG * 9, "눈"],
 }
 
 
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"])
-def test_vectors_equal_the_padded_ones(family, pooling, sentences, request):
-    model = plain(request.getfixturevalue(family), pooling)
+def test_embeddings_equal_the_padded_ones(family, pooling, sentences, request):
+    model = stock_model(request.getfixturevalue(family), pooling)
     model.max_seq_length = 64
     for texts in [*BATCHES.values(), sentences]:
-        padded = vectors(model, texts)
+        padded = embeddings(model, texts)
         assert pack(model)
         assert "attention_mask" not in model.preprocess(texts)
-        torch.testing.assert_close(vectors(model, texts), padded, atol=1e-5, rtol=0)
+        torch.testing.assert_close(embeddings(model, texts), padded, atol=1e-5, rtol=0)
         unpack(model)
         assert "attention_mask" in model.preprocess(texts)
 
@@ -77,7 +77,7 @@ def test_vectors_equal_the_padded_ones(family, pooling, sentences, request):
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 @pytest.mark.parametrize("texts", BATCHES.values(), ids=BATCHES.keys())
 def test_gradients_equal_the_padded_ones(family, texts, request):
-    model = without_dropout(plain(request.getfixturevalue(family)))
+    model = without_dropout(stock_model(request.getfixturevalue(family)))
     model.max_seq_length = 64
 
     def gradients():
@@ -88,38 +88,38 @@ def test_gradients_equal_the_padded_ones(family, texts, request):
     expected = gradients()
     assert pack(model)
     model.train()
-    found = gradients()
-    assert found.keys() == expected.keys()
-    # Measured against the largest gradient of all: a key's bias, say, has an exact gradient of zero.
+    packed = gradients()
+    assert packed.keys() == expected.keys()
+    # Relative to the largest gradient: the exact gradient of some parameters, such as a key's bias, is zero.
     largest = max(gradient.norm().item() for gradient in expected.values())
     for name, gradient in expected.items():
-        assert (found[name] - gradient).norm() <= 1e-4 * max(gradient.norm().item(), 1e-3 * largest), name
+        assert (packed[name] - gradient).norm() <= 1e-4 * max(gradient.norm().item(), 1e-3 * largest), name
 
 
 def test_roberta_positions_start_after_the_padding_index(tiny_roberta):
-    model = plain(tiny_roberta)
+    model = stock_model(tiny_roberta)
     pack(model)
     features = model.preprocess(["비", "비가 온다."])
     ends = features["cu_seq_lens_q"].tolist()
     for start, end in pairwise(ends):
         assert features["position_ids"][0, start:end].tolist() == list(range(2, 2 + end - start))
-    # The test can fail: with positions from 0 the vectors are others.
+    # The test can fail: positions that start at 0 change the embeddings.
     wrong = {**features, "position_ids": features["position_ids"] - 2}
-    assert (model(wrong)["sentence_embedding"] - vectors(model, ["비", "비가 온다."])).abs().max() > 1e-2
+    assert (model(wrong)["sentence_embedding"] - embeddings(model, ["비", "비가 온다."])).abs().max() > 1e-2
 
 
-def test_a_model_that_packing_would_change_stays_padded(tiny_roberta, monkeypatch, caplog):
-    model = plain(tiny_roberta)
+def test_model_that_packing_would_change_stays_padded(tiny_roberta, monkeypatch, caplog):
+    model = stock_model(tiny_roberta)
     monkeypatch.setattr(Transformer, "_infer_flatten_position_offset", lambda self: 0)
     assert not pack(model)
     assert not is_packed(model)
     assert "stays padded" in caplog.text
 
 
-def tokenized(directory, target, model):
+def save_and_load(directory, target, model):
     AutoTokenizer.from_pretrained(str(directory)).save_pretrained(target)
     model.save_pretrained(target)
-    return plain(target)
+    return stock_model(target)
 
 
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -129,17 +129,17 @@ def test_electra_and_xlm_roberta_are_packed(tiny_bert, tiny_roberta, sentences, 
     electra = ElectraModel(ElectraConfig(vocab_size=600, embedding_size=16, **TINY))
     xlm = XLMRobertaModel(XLMRobertaConfig(vocab_size=600, pad_token_id=1, type_vocab_size=1, **TINY))
     for directory, network in ((tiny_bert, electra), (tiny_roberta, xlm)):
-        model = tokenized(directory, tmp_path / network.config.model_type, network)
-        padded = vectors(model, sentences)
+        model = save_and_load(directory, tmp_path / network.config.model_type, network)
+        padded = embeddings(model, sentences)
         assert pack(model)
-        torch.testing.assert_close(vectors(model, sentences), padded, atol=1e-5, rtol=0)
+        torch.testing.assert_close(embeddings(model, sentences), padded, atol=1e-5, rtol=0)
 
 
 def test_relative_positions_fall_back_to_padding(tiny_bert, sentences, tmp_path):
     mpnet = MPNetModel(MPNetConfig(vocab_size=600, pad_token_id=0, **TINY))
     deberta = DebertaV2Model(DebertaV2Config(vocab_size=600, relative_attention=True, **TINY))
     for network in (mpnet, deberta):
-        model = tokenized(tiny_bert, tmp_path / network.config.model_type, network)
+        model = save_and_load(tiny_bert, tmp_path / network.config.model_type, network)
         assert not supports_packing(model)
         assert not pack(model)
         encoder = load(tmp_path / network.config.model_type)
@@ -150,14 +150,14 @@ def test_relative_positions_fall_back_to_padding(tiny_bert, sentences, tmp_path)
 
 
 def test_padded_batches_still_work_while_packed(tiny_bert, sentences):
-    model = plain(tiny_bert)
+    model = stock_model(tiny_bert)
     features = model.preprocess(sentences)
-    expected = vectors(model, sentences)
+    expected = embeddings(model, sentences)
     pack(model)
     torch.testing.assert_close(model(features)["sentence_embedding"], expected, atol=1e-5, rtol=0)
 
 
-def test_prompt_left_out_of_pooling(tiny_bert, sentences):
+def test_prompt_excluded_from_pooling(tiny_bert, sentences):
     backbone = Transformer(str(tiny_bert))
     model = SentenceTransformer(modules=[backbone, Pooling(32, "mean", include_prompt=False)], device="cpu")
     expected = model.encode(sentences, prompt="내일 아침 ")
@@ -165,15 +165,15 @@ def test_prompt_left_out_of_pooling(tiny_bert, sentences):
     assert abs(model.encode(sentences, prompt="내일 아침 ") - expected).max() < 1e-5
 
 
-def test_a_model_in_bfloat16(tiny_bert, sentences):
+def test_model_in_bfloat16(tiny_bert, sentences):
     model = SentenceTransformer(str(tiny_bert), device="cpu", model_kwargs={"dtype": torch.bfloat16})
-    before = model.encode(sentences, convert_to_tensor=True)
+    padded = model.encode(sentences, convert_to_tensor=True)
     pack(model)
-    found = model.encode(sentences, convert_to_tensor=True)
-    torch.testing.assert_close(found.float(), before.float(), atol=0.05, rtol=0.05)
+    packed = model.encode(sentences, convert_to_tensor=True)
+    torch.testing.assert_close(packed.float(), padded.float(), atol=0.05, rtol=0.05)
 
 
-def test_a_model_that_cannot_be_packed_is_left_as_it_was(tiny_bert, sentences, monkeypatch):
+def test_failed_packing_leaves_the_model_unchanged(tiny_bert, sentences, monkeypatch):
     model = SentenceTransformer(str(tiny_bert), device="cpu")
     before = model.encode(sentences)
 
@@ -187,8 +187,8 @@ def test_a_model_that_cannot_be_packed_is_left_as_it_was(tiny_bert, sentences, m
     np.testing.assert_array_equal(model.encode(sentences), before)
 
 
-def test_nothing_of_it_is_saved(tiny_bert, sentences, tmp_path):
-    model = plain(tiny_bert)
+def test_saved_model_contains_only_stock_classes(tiny_bert, sentences, tmp_path):
+    model = stock_model(tiny_bert)
     expected = model.encode(sentences)
     pack(model)
     model.save(str(tmp_path / "saved"))
@@ -196,9 +196,9 @@ def test_nothing_of_it_is_saved(tiny_bert, sentences, tmp_path):
         assert "kosbert" not in file.read_text(encoding="utf-8")
     types = [module["type"] for module in json.loads((tmp_path / "saved/modules.json").read_text(encoding="utf-8"))]
     assert all(name.startswith("sentence_transformers.") for name in types)
-    again = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
-    assert not is_packed(again)
-    assert abs(again.encode(sentences) - expected).max() < 1e-5
+    loaded = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert not is_packed(loaded)
+    assert abs(loaded.encode(sentences) - expected).max() < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,14 @@ def test_nothing_of_it_is_saved(tiny_bert, sentences, tmp_path):
         st_losses.CachedMultipleNegativesRankingLoss,
     ],
 )
-def test_the_trainer_of_sentence_transformers_learns_the_same(loss_class, tiny_bert, sentences, tmp_path):
-    """Three steps of the stock trainer, collator, loss and optimizer, packed and padded: the same weights."""
+def test_sentence_transformers_trainer_gives_equal_weights(loss_class, tiny_bert, sentences, tmp_path):
+    """Three steps with the stock trainer, collator, loss and optimizer, packed and padded."""
     rows = {"sentence1": sentences, "sentence2": sentences[::-1]}
     if loss_class in (st_losses.CosineSimilarityLoss, st_losses.CoSENTLoss):
         rows["score"] = [index / 8 for index in range(8)]
     weights = {}
     for packed in (False, True):
-        model = without_dropout(plain(tiny_bert))
+        model = without_dropout(stock_model(tiny_bert))
         if packed:
             assert pack(model)
         arguments = SentenceTransformerTrainingArguments(
@@ -229,14 +229,14 @@ def test_the_trainer_of_sentence_transformers_learns_the_same(loss_class, tiny_b
         ).train()
         assert is_packed(model) == packed
         weights[packed] = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    start = torch.cat([parameter.detach().flatten() for parameter in plain(tiny_bert).parameters()])
+    start = torch.cat([parameter.detach().flatten() for parameter in stock_model(tiny_bert).parameters()])
     assert (weights[False] - start).abs().max() > 1e-3
-    # Adam turns a gradient of rounding noise into a full step, so a few of the weights may differ by that.
+    # Adam turns a gradient of rounding noise into a full step, so a few weights may differ.
     assert ((weights[True] - weights[False]).abs() > 1e-5).float().mean() < 0.02
 
 
 def test_attention_dropout_is_applied_in_training_only(tiny_bert, sentences):
-    model = plain(tiny_bert)
+    model = stock_model(tiny_bert)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -252,7 +252,7 @@ def test_attention_dropout_is_applied_in_training_only(tiny_bert, sentences):
     assert torch.equal(first, second)
 
 
-# The attention itself, against one plain softmax for each sequence.
+# The attention function, compared with a softmax per sequence.
 
 
 def reference(query, key, value, lengths):
@@ -271,25 +271,25 @@ def test_attention_equals_plain_softmax_for_any_lengths(lengths, seed, ordered):
     tensors = [torch.randn(sum(lengths), 2, 4, generator=generator, requires_grad=True) for _ in range(3)]
     direction = torch.randn(sum(lengths), 2, 4, generator=generator)
     expected = reference(*tensors, lengths)
-    found = attend(*tensors, make_plan(lengths), 0.0, None)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    result = attend(*tensors, make_plan(lengths), 0.0, None)
+    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-4)
     expected_gradients = torch.autograd.grad((expected * direction).sum(), tensors)
-    found_gradients = torch.autograd.grad((found * direction).sum(), tensors)
-    for left, right in zip(found_gradients, expected_gradients, strict=True):
+    gradients = torch.autograd.grad((result * direction).sum(), tensors)
+    for left, right in zip(gradients, expected_gradients, strict=True):
         torch.testing.assert_close(left, right, atol=1e-4, rtol=1e-4)
 
 
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=64))
-def test_a_plan_wastes_little_and_reaches_every_token(lengths):
+def test_plan_limits_padding_and_covers_every_token(lengths):
     plan = make_plan(lengths)
     assert sum(group.sequences for group in plan.groups) == len(lengths)
-    assert sum(plan.sizes) <= 2 * sum(lengths)  # no batch times longest, and nowhere tokens times tokens
+    assert sum(plan.sizes) <= 2 * sum(lengths)  # neither sequences x longest nor tokens x tokens
     assert all(group.mask is None or group.mask.numel() <= 2 * sum(lengths) for group in plan.groups)
     if plan.token_to_slot is not None:
         assert torch.equal(plan.slot_to_token[plan.token_to_slot], torch.arange(sum(lengths)))
 
 
-def test_equal_neighbors_are_views_not_copies():
+def test_runs_of_equal_length_are_not_copied():
     assert make_plan([14] * 70).slot_to_token is None
     assert make_plan([14] * 30 + [13] * 40).slot_to_token is None
     assert make_plan([14, 13, 14, 13]).slot_to_token is not None
@@ -302,25 +302,25 @@ def test_gradcheck_in_double_precision():
     assert torch.autograd.gradcheck(lambda q, k, v: attend(q, k, v, plan, 0.0, None), tensors)
 
 
-def test_without_boundaries_it_is_ordinary_attention():
+def test_padded_batch_uses_ordinary_attention():
     query, key, value = (torch.randn(2, 2, 5, 4) for _ in range(3))
     module = torch.nn.Module()
     module.is_causal = False
-    found, _ = packed_attention(module, query, key, value, None)
+    result, _ = packed_attention(module, query, key, value, None)
     expected = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
 
 
-def test_attention_on_a_cpu_is_in_full_precision():
-    """In bfloat16 its backward pass takes five times that of float32, more than all matrix products gain."""
-    draw = torch.Generator().manual_seed(3)
-    given = [torch.randn(1, 2, 6, 4, generator=draw).bfloat16().requires_grad_() for _ in range(3)]
+def test_attention_on_a_cpu_is_in_float32():
+    """Its backward pass is five times slower in bfloat16, which costs more than the matrix products gain."""
+    generator = torch.Generator().manual_seed(3)
+    inputs = [torch.randn(1, 2, 6, 4, generator=generator).bfloat16().requires_grad_() for _ in range(3)]
     boundaries = torch.tensor([0, 2, 6])
     with torch.autocast("cpu", torch.bfloat16):
-        found, _ = packed_attention(torch.nn.Module(), *given, None, cu_seq_lens_q=boundaries)
-    assert found.dtype == torch.float32
-    whole = [each.detach().float() for each in given]
-    wanted, _ = packed_attention(torch.nn.Module(), *whole, None, cu_seq_lens_q=boundaries)
-    assert torch.equal(found, wanted)
-    found.sum().backward()
-    assert given[0].grad is not None
+        result, _ = packed_attention(torch.nn.Module(), *inputs, None, cu_seq_lens_q=boundaries)
+    assert result.dtype == torch.float32
+    float_inputs = [tensor.detach().float() for tensor in inputs]
+    expected, _ = packed_attention(torch.nn.Module(), *float_inputs, None, cu_seq_lens_q=boundaries)
+    assert torch.equal(result, expected)
+    result.sum().backward()
+    assert inputs[0].grad is not None

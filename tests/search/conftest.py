@@ -1,8 +1,8 @@
-"""Sentences about three things, so that a bag of words finds them."""
+"""Sentences on three topics that share words, so that bag-of-words vectors are enough to search them."""
 
 import pytest
 
-SHOP = [
+SHOP_SENTENCES = [
     "배송이 너무 늦어요",
     "배송이 언제 도착하나요",
     "환불을 받고 싶어요",
@@ -14,4 +14,4 @@ SHOP = [
 
 @pytest.fixture
 def shop() -> list[str]:
-    return list(SHOP)
+    return list(SHOP_SENTENCES)

@@ -13,7 +13,7 @@ from kosbert.search.index_evaluation import against_exact, rank_hybrid
 
 def test_hnsw_index_recalls_what_exact_search_returns(tmp_path: Path) -> None:
     pytest.importorskip("usearch")
-    index = Index("random-words", kind="hnsw", precision="int8")
+    index = Index("random-words", backend="hnsw", precision="int8")
     index.add([f"{a} {b} {c}" for a in "가나다라마" for b in "바사아자차" for c in "카타파하"])
     index.save(tmp_path)
     scores = against_exact(tmp_path, queries=50, k=5)

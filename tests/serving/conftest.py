@@ -38,7 +38,7 @@ def encoder(model_directory: Path):
 def index_directory(model_directory: Path, tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Path:
     from kosbert.search import Index
 
-    index = Index(str(model_directory), words="bigrams")
+    index = Index(str(model_directory), lexical="bigrams")
     texts = [*sentences, *(f"{text} {number}" for number in range(4) for text in sentences)]
     index.add(texts, metadata=[{"year": 2000 + place} for place in range(len(texts))])
     return index.save(tmp_path_factory.mktemp("served") / "index")

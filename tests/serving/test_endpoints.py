@@ -136,7 +136,7 @@ def test_info(client, encoder) -> None:
     assert found["max_length"] == encoder.max_length
     assert found["backend"] == "onnx"
     assert found["version"] == __version__
-    assert found["index"] == {"sentences": 40, "fields": ["year"], "hybrid": True, "kind": "exact"}
+    assert found["index"] == {"sentences": 40, "fields": ["year"], "hybrid": True, "backend": "exact"}
     assert found["limits"] == {"body_bytes": 4 * 2**20, "texts": 2048, "tokens": 32768}
     assert (found["report"], found["keys"]) == (True, False)
 

@@ -18,7 +18,7 @@ def start(study_file, tmp_path):
     """Return a function that starts the study in a process that has already imported torch."""
     context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
-        context.set_forkserver_preload(["kosbert.study.run_study", "kosbert.training"])
+        context.set_forkserver_preload(["kosbert.study.run_study", "kosbert.training.trainer"])
     script = str(Path(__file__).with_name("killed_study.py"))
     script_globals = {"STUDY": str(study_file), "STORE": str(tmp_path / "studies")}
     processes = []

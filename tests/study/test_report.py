@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kosbert.benchmark.efficiency import efficiency, measure
+from kosbert.benchmark.efficiency import efficiency
 from kosbert.errors import UsageError
 from kosbert.export import export
 from kosbert.study.config import StudyConfig
@@ -144,20 +144,6 @@ def test_table_escapes_its_cells():
     assert "&lt;script&gt; <small>&amp;</small>" in table.html()
     assert '<tr class="best">' in table.html()
     assert "| **x\\|y** | &lt;script> & |" in table.markdown()
-
-
-def test_ratios_are_taken_within_a_round():
-    calls = []
-    methods = {name: (lambda texts, name=name: calls.append(name)) for name in ("padded", "packed")}
-    events = []
-    padded, packed = measure(methods, ["비가 온다."] * 3, rounds=4, on_progress=events.append)
-    assert len(calls) == 2 * 5  # a warm-up round and four that count
-    assert [(event.done, event.total) for event in events] == [(done, 4) for done in range(5)]
-    assert padded.ratios == [1.0] * 4
-    assert len(packed.ratios) == 4
-    assert all(speed > 0 for speed in (*padded.sentences_per_second, *packed.sentences_per_second))
-    ratio = packed.sentences_per_second[2] / padded.sentences_per_second[2]
-    assert packed.ratios[2] == pytest.approx(ratio)
 
 
 def test_efficiency_of_a_tiny_model(tiny_bert, tmp_path):

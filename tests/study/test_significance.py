@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.evaluation.significance import over_seeds
+from kosbert.evaluation.significance import seed_statistics
 from kosbert.study.significance import SeedPairBootstrap, interval_estimate
 
 
@@ -22,7 +22,7 @@ def equal_variants(rng, variants, seeds=3, pairs=120, noise=1.0, seed_noise=0.5)
 
 def test_without_pair_variance_it_is_the_t_interval_over_seeds():
     scores = [0.861, 0.857, 0.866]
-    estimate, expected = interval_estimate(scores, np.full(50, 0.86), 1000), over_seeds(scores)
+    estimate, expected = interval_estimate(scores, np.full(50, 0.86), 1000), seed_statistics(scores)
     actual = (estimate.value, estimate.ci_low, estimate.ci_high)
     assert actual == pytest.approx((expected.mean, expected.low, expected.high))
 

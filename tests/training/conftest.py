@@ -1,4 +1,4 @@
-"""A recipe of two stages that trains in a second, its data, and processes that can be killed."""
+"""A recipe of two stages that trains in a second, its data, and a way to run scripts in their own process."""
 
 import copy
 import json
@@ -27,17 +27,22 @@ def _one_thread():
 @pytest.fixture(scope="session")
 def files(tmp_path_factory) -> Path:
     """sts.tsv (40 rows), nli.tsv (60), dev.tsv (24), text.txt (50), in the vocabulary of the tiny models."""
-    folder = tmp_path_factory.mktemp("files")
-    draw = random.Random(7)
+    directory = tmp_path_factory.mktemp("files")
+    generator = random.Random(7)
 
     def sentence() -> str:
-        words = (draw.choice(SUBJECTS), draw.choice(OBJECTS), *(["함께"] * draw.randint(0, 6)), draw.choice(VERBS))
+        words = (
+            generator.choice(SUBJECTS),
+            generator.choice(OBJECTS),
+            *(["함께"] * generator.randint(0, 6)),
+            generator.choice(VERBS),
+        )
         return " ".join(words) + "."
 
     def write(name: str, head: str, rows: list[str]) -> None:
-        (folder / name).write_text("\n".join([head, *rows] if head else rows) + "\n", encoding="utf-8")
+        (directory / name).write_text("\n".join([head, *rows] if head else rows) + "\n", encoding="utf-8")
 
-    scored = [f"{sentence()}\t{sentence()}\t{draw.randint(0, 50) / 10}" for _ in range(64)]
+    scored = [f"{sentence()}\t{sentence()}\t{generator.randint(0, 50) / 10}" for _ in range(64)]
     write("sts.tsv", "sentence1\tsentence2\tscore", scored[:40])
     write("dev.tsv", "sentence1\tsentence2\tscore", scored[40:])
     labels = ("entailment", "neutral", "contradiction")
@@ -45,12 +50,12 @@ def files(tmp_path_factory) -> Path:
     nli = [f"{premise}\t{sentence()}\t{label}" for premise in premises for label in labels]
     write("nli.tsv", "sentence1\tsentence2\tlabel", nli)
     write("text.txt", "", sorted({f"{sentence()} {number}" for number in range(50)}))
-    return folder
+    return directory
 
 
 @pytest.fixture
 def document(files: Path, tiny_bert: Path) -> dict[str, Any]:
-    """NLI by classification (15 steps), then STS by cosine (10 steps); dev is scored twice an epoch."""
+    """Return a recipe: softmax on NLI (15 steps), then cosine similarity on STS (10 steps)."""
     return {
         "name": "tiny",
         "backbone": str(tiny_bert),
@@ -67,7 +72,7 @@ def document(files: Path, tiny_bert: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def one_stage(document):
-    """A function that makes a recipe of one stage of some steps: STS by cosine unless told otherwise."""
+    """Return a function that makes a recipe with one stage; by default cosine similarity on STS."""
 
     def make(steps: int = 6, train: dict[str, Any] | None = None, **stage: Any) -> Recipe:
         recipe = copy.deepcopy(document)
@@ -80,44 +85,46 @@ def one_stage(document):
 
 @pytest.fixture(scope="session")
 def weights():
-    """A function that reads all weights of a model directory."""
+    """Return a function that reads all weights of a model directory."""
     from safetensors.torch import load_file
 
-    def read(folder: Path) -> dict[str, torch.Tensor]:
-        found = {}
-        for file in sorted(folder.rglob("*.safetensors")):
-            found |= {f"{file.parent.relative_to(folder)}/{key}": value for key, value in load_file(file).items()}
-        assert found
-        return found
+    def read(directory: Path) -> dict[str, torch.Tensor]:
+        tensors = {}
+        for file in sorted(directory.rglob("*.safetensors")):
+            tensors |= {f"{file.parent.relative_to(directory)}/{key}": value for key, value in load_file(file).items()}
+        assert tensors
+        return tensors
 
     return read
 
 
 @pytest.fixture(scope="session")
 def assert_same(weights):
-    """A function that compares two finished runs bit by bit: weights, scores, data, curves."""
+    """Return a function that asserts that two runs are identical: weights, scores, data, curves."""
 
-    def compare(one: Path, other: Path) -> None:
-        first, second = weights(one / "model"), weights(other / "model")
+    def compare(first_run: Path, second_run: Path) -> None:
+        first, second = weights(first_run / "model"), weights(second_run / "model")
         assert first.keys() == second.keys()
         assert all(torch.equal(first[name], second[name]) for name in first)
         for name in ("model/kosbert.json", "curves.json"):
-            assert json.loads((one / name).read_text("utf-8")) == json.loads((other / name).read_text("utf-8"))
+            assert json.loads((first_run / name).read_text("utf-8")) == json.loads(
+                (second_run / name).read_text("utf-8")
+            )
 
     return compare
 
 
 @pytest.fixture(scope="session")
-def start():
-    """A function that runs a script of this folder in a process of its own, which has torch imported already."""
+def start_process():
+    """Return a function that runs a script of this directory in a new process with torch already imported."""
     context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
-        context.set_forkserver_preload(["kosbert.training", "kosbert.cli.app"])
+        context.set_forkserver_preload(["kosbert.training.trainer", "kosbert.cli.app"])
     started = []
 
-    def run(script: str, **known: Any) -> multiprocessing.Process:
+    def run(script: str, **variables: Any) -> multiprocessing.Process:
         path = str(Path(__file__).with_name(script))
-        process = context.Process(target=runpy.run_path, args=(path, known), kwargs={"run_name": "__main__"})
+        process = context.Process(target=runpy.run_path, args=(path, variables), kwargs={"run_name": "__main__"})
         process.start()
         started.append(process)
         return process

@@ -16,8 +16,8 @@ def test_most_copies_are_new_and_share_words():
     assert [len(column) for column in copies] == [100, 100]
     assert sum(copy != sentence for column in copies for copy, sentence in zip(column, SENTENCES, strict=True)) > 150
     long = [(copy, sentence) for copy, sentence in zip(copies[0], SENTENCES, strict=True) if len(sentence) > 5]
-    kept = [len(set(copy.split()) & set(sentence.split())) / len(sentence.split()) for copy, sentence in long]
-    assert sum(kept) / len(kept) > 0.5
+    shared = [len(set(copy.split()) & set(sentence.split())) / len(sentence.split()) for copy, sentence in long]
+    assert sum(shared) / len(shared) > 0.5
 
 
 def test_edited_copies_depend_on_the_seed():
@@ -52,11 +52,11 @@ def test_neighbors_in_one_part_are_the_nearest_of_all():
 def test_neighbors_come_from_random_parts_of_the_seed(monkeypatch):
     monkeypatch.setattr(augmentation, "_PART", 10)
     vectors = np.random.default_rng(1).normal(size=(40, 8)).astype(np.float32)
-    first, again, other = (nearest_neighbors(vectors, 2, seed=seed) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
+    first, same_seed, other_seed = (nearest_neighbors(vectors, 2, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, same_seed)
+    assert (first != other_seed).any()
     assert (first != np.arange(40)[:, None]).all()
-    parts = {frozenset((place, *row)) for place, row in enumerate(first.tolist())}
+    parts = {frozenset((row_number, *row)) for row_number, row in enumerate(first.tolist())}
     assert len(set().union(*parts)) == 40
     groups = np.array_split(np.random.default_rng(0).permutation(40), 4)
     assert all(any(part <= set(group.tolist()) for group in groups) for part in parts)

@@ -119,7 +119,7 @@ def test_steps_1_to_7_and_export(overlay, tmp_path, monkeypatch):
     assert averaged.score >= max(averaged.dev.values())
 
     exported = export(
-        averaged.path, tmp_path / "exported", form="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
+        averaged.path, tmp_path / "exported", format="both", int8=True, gate=next(iter(pairs.items())), max_drop=5
     )
     assert len(verify(exported.path)) == 3
     assert kosbert.load(exported.path).encode(["비가 많이 온다"], truncate_dim=16).shape == (1, 16)

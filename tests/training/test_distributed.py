@@ -1,4 +1,4 @@
-"""Two real processes over gloo, started as torchrun starts them, train what one process trains."""
+"""Two processes over gloo, started as torchrun does, train the same model as one process."""
 
 import json
 
@@ -17,8 +17,8 @@ LOSSES = {"multiple-negatives-ranking": "nli", "cosine-similarity": "sts", "soft
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory, files):
-    """A function that writes a recipe of two stages, without dropout, whose first has the given loss."""
-    folder = tmp_path_factory.mktemp("recipes")
+    """Return a function that writes a recipe of two stages without dropout; the first has the given loss."""
+    directory = tmp_path_factory.mktemp("recipes")
     backbone = {
         "text": str(files / "text.txt"),
         "layers": 1,
@@ -35,7 +35,7 @@ def recipe(tmp_path_factory, files):
             "max_length": 32,
             "train": {"batch_size": 8, "lr": 1e-3, "evals_per_epoch": 2, "warmup": 0.0, "precision": "float32"},
             "dev": str(files / "dev.tsv"),
-            # All batches of a stage have an even number of rows, so that nothing is cut off for two processes.
+            # All batches have an even number of rows, so that two ranks use all of them.
             "stages": [
                 {
                     "name": "one",
@@ -46,7 +46,7 @@ def recipe(tmp_path_factory, files):
                 {"name": "two", "data": str(files / "sts.tsv"), "loss": "cosine-similarity", "steps": 3},
             ],
         }
-        path = folder / f"{loss_fn}.yaml"
+        path = directory / f"{loss_fn}.yaml"
         path.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
         return path
 
@@ -54,57 +54,61 @@ def recipe(tmp_path_factory, files):
 
 
 @pytest.fixture
-def together(start, tmp_path):
-    """A function that calls `kosbert train` in two processes; returns exit codes and what they said."""
+def train_on_two_ranks(start_process, tmp_path):
+    """Return a function that calls `kosbert train` on two ranks; it returns exit codes and standard errors."""
 
     def run(*arguments):
         store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        said = [tmp_path / f"said-{rank}" for rank in range(2)]
+        stderr = [tmp_path / f"stderr-{rank}" for rank in range(2)]
         processes = [
-            start(
-                "one_of_two.py", RANK=rank, PORT=store.port, ARGUMENTS=list(map(str, arguments)), SAID=str(said[rank])
+            start_process(
+                "train_as_rank.py",
+                RANK=rank,
+                PORT=store.port,
+                ARGUMENTS=list(map(str, arguments)),
+                STDERR=str(stderr[rank]),
             )
             for rank in range(2)
         ]
         for process in processes:
             process.join(100)
-        return [process.exitcode for process in processes], [file.read_text("utf-8") for file in said]
+        return [process.exitcode for process in processes], [file.read_text("utf-8") for file in stderr]
 
     return run
 
 
 @pytest.mark.parametrize("loss_fn", LOSSES)
-def test_two_processes_train_what_one_trains(recipe, together, loss_fn, tmp_path):
-    codes, said = together(recipe(loss_fn), "--out", tmp_path / "two", "--checkpoint-every", "0")
-    assert codes == [0, 0], said
-    assert "━" in said[0]
-    assert "━" not in said[1]  # only the first speaks
+def test_two_ranks_train_the_same_model_as_one(recipe, train_on_two_ranks, loss_fn, tmp_path):
+    codes, stderr = train_on_two_ranks(recipe(loss_fn), "--out", tmp_path / "two", "--checkpoint-every", "0")
+    assert codes == [0, 0], stderr
+    assert "━" in stderr[0]
+    assert "━" not in stderr[1]  # only rank 0 shows progress
     train(Recipe.load(recipe(loss_fn)), tmp_path / "one")
-    first, second = (load_file(tmp_path / each / "model" / "model.safetensors") for each in ("one", "two"))
+    first, second = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
     assert first.keys() == second.keys()
     for name in first:
         torch.testing.assert_close(second[name], first[name], atol=1e-5, rtol=0)
-    curves = [json.loads((tmp_path / each / "curves.json").read_text("utf-8")) for each in ("one", "two")]
+    curves = [json.loads((tmp_path / name / "curves.json").read_text("utf-8")) for name in ("one", "two")]
     for stage in ("one", "two"):
-        for one, two in zip(*(curve[stage] for curve in curves), strict=True):
-            assert two == pytest.approx(one, abs=1e-4)  # the loss is that of the whole batch as well
-    assert sorted(each.name for each in (tmp_path / "two").iterdir()) == ["curves.json", "model", "recipe.json"]
+        for single, double in zip(*(curve[stage] for curve in curves), strict=True):
+            assert double == pytest.approx(single, abs=1e-4)  # the loss is also that of the whole batch
+    assert sorted(name.name for name in (tmp_path / "two").iterdir()) == ["curves.json", "model", "recipe.json"]
 
 
-def test_both_stop_at_a_mistake(recipe, together, tmp_path):
+def test_both_ranks_stop_at_a_usage_error(recipe, train_on_two_ranks, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes.txt").write_text("mine", encoding="utf-8")
-    codes, said = together(recipe("cosine-similarity"), "--out", tmp_path / "taken")
+    codes, stderr = train_on_two_ranks(recipe("cosine-similarity"), "--out", tmp_path / "taken")
     assert codes == [2, 1]
-    assert said[0].strip().endswith("is not empty and not a run directory: choose another --out")
-    assert said[1].strip() == "kosbert: rank 0 of this run has stopped: see its error message"
+    assert stderr[0].strip().endswith("is not empty and not a run directory: choose another --out")
+    assert stderr[1].strip() == "kosbert: rank 0 of this run has stopped: see its error message"
 
 
-def test_a_time_budget_ends_both_at_the_same_step(recipe, together, tmp_path):
-    """Each has a clock of its own; were they to act on it, one would wait for the other for ever."""
-    codes, said = together(recipe("cosine-similarity"), "--out", tmp_path / "run", "--time-budget", "1",
+def test_a_time_budget_ends_both_ranks_at_the_same_step(recipe, train_on_two_ranks, tmp_path):
+    """Each rank has its own clock. If both acted on their own, one would wait for the other forever."""
+    codes, stderr = train_on_two_ranks(recipe("cosine-similarity"), "--out", tmp_path / "run", "--time-budget", "1",
                            "--set", "stages.0.steps=100000")  # fmt: skip
-    assert codes == [0, 0], said
+    assert codes == [0, 0], stderr
     curve = json.loads((tmp_path / "run" / "curves.json").read_text("utf-8"))["one"]
     assert 1 < curve[-1]["step"] < 100000
     assert (tmp_path / "run" / "model" / "modules.json").is_file()

@@ -1,4 +1,4 @@
-"""The loop of a stage: schedule, best weights, patience, time budget, and what it says when a step fails."""
+"""Training loop: schedule, best weights, patience, time budget, timing, and errors of a step."""
 
 import copy
 import json
@@ -16,63 +16,65 @@ from kosbert.training.recipe import TrainingArguments
 
 
 def rates(steps=100, **settings):
-    made = TrainingArguments(lr=1.0, **settings)
-    return np.array([learning_rate(made, step / steps) for step in range(steps)])
+    arguments = TrainingArguments(lr=1.0, **settings)
+    return np.array([learning_rate(arguments, step / steps) for step in range(steps)])
 
 
-def test_known_rates():
-    found = rates(warmup=0.1)
-    np.testing.assert_allclose(found[[0, 5, 10, 55, 99]], [0, 0.5, 1, 0.5, 1 / 90])
+def test_learning_rates_have_known_values():
+    actual = rates(warmup=0.1)
+    np.testing.assert_allclose(actual[[0, 5, 10, 55, 99]], [0, 0.5, 1, 0.5, 1 / 90])
     np.testing.assert_allclose(rates(warmup=0)[[0, 50, 99]], [1, 0.5, 0.01])
     np.testing.assert_allclose(rates(warmup=0, schedule="cosine")[[0, 50]], [1, 0.5])
     assert (rates(warmup=0, schedule="constant") == 1).all()
     assert learning_rate(TrainingArguments(lr=2, warmup=1), 0.5) == 1
 
 
-def test_it_is_transformers_linear_schedule():
+def test_linear_schedule_equals_that_of_transformers():
     from transformers import get_linear_schedule_with_warmup
 
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     schedule = get_linear_schedule_with_warmup(optimizer, 10, 100)
-    theirs = []
+    expected = []
     for _ in range(100):
-        theirs.append(optimizer.param_groups[0]["lr"])
+        expected.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         schedule.step()
-    np.testing.assert_allclose(rates(warmup=0.1), theirs)
+    np.testing.assert_allclose(rates(warmup=0.1), expected)
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5])
-def test_the_rate_is_never_zero_between_the_ends(schedule, warmup):
+def test_the_learning_rate_is_never_zero_within_a_stage(schedule, warmup):
     """A published trainer had a schedule that zeroed every second step."""
-    found = rates(schedule=schedule, warmup=warmup)
-    assert (found[1:] > 0).all()
-    peak = int(found.argmax())
-    assert (np.diff(found[: peak + 1]) > 0).all()
-    assert (np.diff(found[peak:]) <= 0).all()
+    actual = rates(schedule=schedule, warmup=warmup)
+    assert (actual[1:] > 0).all()
+    peak = int(actual.argmax())
+    assert (np.diff(actual[: peak + 1]) > 0).all()
+    assert (np.diff(actual[peak:]) <= 0).all()
 
 
-def test_what_is_really_used_is_the_schedule(one_stage, tmp_path):
+def test_the_optimizer_uses_the_schedule(one_stage, tmp_path):
     trained = train(one_stage(8, {"warmup": 0.25, "lr": 1e-3}), tmp_path / "run")
-    used = [point["lr"] for point in trained.curves["only"][1:]]
-    np.testing.assert_allclose(used, [1e-3 * each for each in (0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6)])
+    rates_used = [point["lr"] for point in trained.curves["only"][1:]]
+    np.testing.assert_allclose(
+        rates_used, [1e-3 * factor for factor in (0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6)]
+    )
 
 
-def test_a_seed_makes_the_run(one_stage, tmp_path, assert_same, weights):
+def test_the_same_seed_gives_identical_runs(one_stage, tmp_path, assert_same, weights):
     recipe = one_stage(6, data="nli", loss="softmax")
     for name in ("one", "two"):
-        torch.manual_seed(hash(name))  # what the process did before must not matter
+        torch.manual_seed(hash(name))  # earlier random numbers must not matter
         train(recipe, tmp_path / name)
     assert_same(tmp_path / "one", tmp_path / "two")
     train(recipe.model_copy(update={"seed": 43}), tmp_path / "other")
-    one, other = (weights(tmp_path / name / "model") for name in ("one", "other"))
-    assert any(not torch.equal(one[name], other[name]) for name in one)
+    one, different = (weights(tmp_path / name / "model") for name in ("one", "other"))
+    assert any(not torch.equal(one[name], different[name]) for name in one)
 
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Dev scores as written in a list, the first before the first step; gives the weights at each of them."""
+    """Return a function that sets the dev scores (the first before training) and records the weights at each."""
 
     def use(scores):
         seen, left = [], list(scores)
@@ -88,7 +90,7 @@ def scripted(monkeypatch):
 
 
 def test_the_best_weights_are_saved(one_stage, tmp_path, scripted, weights):
-    seen = scripted([0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7])  # 0.9 is what it started with, not a result
+    seen = scripted([0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7])  # 0.9 is the score before training
     trained = train(one_stage(6, {"evals_per_epoch": 10}), tmp_path / "run")
     assert [point.get("dev") for point in trained.curves["only"]] == [0.9, 0.1, 0.2, 0.8, 0.3, None, 0.7]
     saved = weights(trained.path)
@@ -114,8 +116,8 @@ def test_without_dev_the_last_weights_are_saved(document, tmp_path):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a step, a dev score and nothing else puts forward."""
-    now = [1e7]  # far ahead of any machine
+    """Replace the clock: a step takes 1 second, an evaluation 50, everything else nothing."""
+    now = [1e7]  # later than any real clock
     gradients, score = loop._compute_gradients, trainer.Trainer.dev_score
 
     def slow(*arguments):
@@ -126,7 +128,7 @@ def clock(monkeypatch):
         now[0] += 50.0
         return score(self)
 
-    for module in (loop, trainer):  # not the clock of the process: servers of other tests live by that
+    for module in (loop, trainer):  # not of the whole process: servers of other tests use it
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(loop, "_compute_gradients", slow)
     monkeypatch.setattr(trainer.Trainer, "dev_score", slow_score)
@@ -134,28 +136,28 @@ def clock(monkeypatch):
 
 @pytest.mark.usefixtures("clock")
 def test_a_time_budget_ends_the_run_with_its_schedule(document, tmp_path):
-    document["stages"][0] |= {"epochs": 20}  # 300 steps and 100: shares of 3 to 1... by rows
+    document["stages"][0] |= {"epochs": 20}  # 300 and 100 steps
     document["stages"][1] |= {"epochs": 10}
     trained = train(Recipe.parse(document), tmp_path / "run", time_budget=40)
     steps = {name: curve[-1]["step"] for name, curve in trained.curves.items()}
-    assert steps == {"nli": 30, "sts": 10}  # 1,200 rows to 400; scoring costs nothing
+    assert steps == {"nli": 30, "sts": 10}  # in proportion to 1,200 and 400 rows; evaluation does not count
     for curve in trained.curves.values():
-        used = [point["lr"] for point in curve if "lr" in point]
-        assert max(used) > 0.9e-3
-        assert 0 < used[-1] < 1.3e-3 / 9  # the last of ten
+        rates_used = [point["lr"] for point in curve if "lr" in point]
+        assert max(rates_used) > 0.9e-3
+        assert 0 < rates_used[-1] < 1.3e-3 / 9  # the last of ten
         assert "dev" in curve[-1]
     assert (trained.path / "modules.json").is_file()
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_budget_that_is_not_used_up_changes_nothing(one_stage, tmp_path, assert_same):
-    train(one_stage(6), tmp_path / "free")
-    train(one_stage(6), tmp_path / "rich", time_budget=10_000)
-    assert_same(tmp_path / "free", tmp_path / "rich")
+def test_an_unused_time_budget_changes_nothing(one_stage, tmp_path, assert_same):
+    train(one_stage(6), tmp_path / "unlimited")
+    train(one_stage(6), tmp_path / "limited", time_budget=10_000)
+    assert_same(tmp_path / "unlimited", tmp_path / "limited")
 
 
 def failing(monkeypatch, at, outcome):
-    """Let the loss's forward do something at its call of that number."""
+    """Change the loss at one of its calls."""
     from kosbert.losses import LOSSES
 
     real, calls = LOSSES["cosine-similarity"].compute_loss, []
@@ -180,18 +182,18 @@ def test_a_loss_that_is_not_finite_stops_the_run(one_stage, tmp_path, monkeypatc
     with pytest.raises(KosbertError, match=rf"^stage only: the {what} at step 4 .* lower train.lr .* start again$"):
         train(one_stage(6), tmp_path / "run", checkpoint_every=0)
     kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
-    # Step 4 failed, so the weights after step 3 are in doubt; those after step 2 gave a finite loss.
-    assert [each.name for each in kept] == ["00000001", "00000002"]
+    # Step 4 failed, so the weights after step 3 may be bad; those after step 2 gave a finite loss.
+    assert [path.name for path in kept] == ["00000001", "00000002"]
     assert not (tmp_path / "run" / "model").exists()
 
 
-def test_a_learning_rate_that_explodes(one_stage, tmp_path):
+def test_a_huge_learning_rate_is_an_error(one_stage, tmp_path):
     with pytest.raises(KosbertError, match=r"^stage only: the (loss|gradient) became .* at step \d") as caught:
         train(one_stage(6, {"lr": 1e30, "warmup": 0.0}), tmp_path / "run")
     assert "\n" not in str(caught.value)
 
 
-def test_weights_that_are_not_finite_at_the_end_are_no_model(one_stage, document, tmp_path, monkeypatch):
+def test_weights_that_are_not_finite_are_not_saved(one_stage, document, tmp_path, monkeypatch):
     recipe = one_stage(2, {"warmup": 0.0}).model_copy(update={"dev": []})
     step = torch.optim.AdamW.step
 
@@ -222,7 +224,7 @@ def test_out_of_memory_says_what_to_lower(one_stage, tmp_path, monkeypatch, erro
         train(one_stage(6), tmp_path / "run")
 
 
-def test_other_errors_are_not_taken_for_memory(one_stage, tmp_path, monkeypatch):
+def test_other_runtime_errors_are_not_reported_as_out_of_memory(one_stage, tmp_path, monkeypatch):
     def fail(loss):
         raise RuntimeError("view is not compatible with the memory format")
 
@@ -231,7 +233,7 @@ def test_other_errors_are_not_taken_for_memory(one_stage, tmp_path, monkeypatch)
         train(one_stage(6), tmp_path / "run")
 
 
-def test_several_sources_with_their_own_objective_and_weight(document, tmp_path):
+def test_several_sources_with_different_losses_and_weights(document, tmp_path):
     document["stages"] = [
         {
             "name": "both",
@@ -245,13 +247,13 @@ def test_several_sources_with_their_own_objective_and_weight(document, tmp_path)
     trained = train(Recipe.parse(document), tmp_path / "run")
     assert len(trained.curves["both"]) == 1 + 20 // 5 + 12 // 4  # 20 triplets
     card = json.loads((trained.path / "kosbert.json").read_text(encoding="utf-8"))
-    assert sorted(each["rows"] for each in card["data"].values()) == [24, 40, 60]
+    assert sorted(fingerprint["rows"] for fingerprint in card["data"].values()) == [24, 40, 60]
 
 
 @pytest.mark.parametrize(
     ("native", "precision", "half"), [(True, "auto", True), (True, "float32", False), (False, "auto", False)]
 )
-def test_half_precision_where_the_processor_has_it(one_stage, monkeypatch, tmp_path, native, precision, half):
+def test_bfloat16_is_used_if_the_processor_supports_it(one_stage, monkeypatch, tmp_path, native, precision, half):
     monkeypatch.setattr(loop, "fast_bfloat16", lambda: native)
     seen = []
     plain = CosineSimilarityLoss.compute_loss
@@ -268,11 +270,10 @@ def test_half_precision_where_the_processor_has_it(one_stage, monkeypatch, tmp_p
     )
     train(one_stage(3, train={"evals_per_epoch": 0, "precision": precision}), tmp_path / "out")
     assert any(modes) == half
-    assert seen == [(torch.float32, False)] * 3  # vectors are compared in full precision
+    assert seen == [(torch.float32, False)] * 3  # losses are computed in float32
 
 
-def test_half_precision_learns_the_same(one_stage, monkeypatch, tmp_path):
-    """Bit for bit it is another model, but no worse one: the losses stay together."""
+def test_bfloat16_and_float32_losses_stay_close(one_stage, monkeypatch, tmp_path):
     losses = []
     for native in (False, True):
         monkeypatch.setattr(loop, "fast_bfloat16", lambda native=native: native)

@@ -15,7 +15,7 @@ BASE = {
     "name": "base",
     "backbone": "somewhere",
     "data": {"sts": "korsts-train"},
-    "stages": [{"name": "one", "data": "sts", "loss": "cosine-similarity", "epochs": 1}],
+    "stages": [{"name": "sts", "data": "sts", "loss": "cosine-similarity", "epochs": 1}],
 }
 
 
@@ -102,7 +102,7 @@ def test_simcse_has_the_published_settings(name):
     assert stage.loss == {"simcse-unsupervised": "simcse"}.get(name, name)
 
 
-def test_overlays_and_settings(base, tmp_path):
+def test_overlays_and_settings_are_applied_in_order(base, tmp_path):
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text(
         "train: {lr: 3e-5, group_by_length: true}\nstages: {options: {matryoshka: [8]}}", encoding="utf-8"
@@ -114,7 +114,7 @@ def test_overlays_and_settings(base, tmp_path):
     assert (recipe.train.lr, recipe.train.group_by_length, recipe.train.batch_size, recipe.seed) == (3e-5, True, 8, 7)
     assert (stage.epochs, stage.options, recipe.training_arguments(stage).lr) == (2, {"matryoshka": [8]}, 0.01)
     assert (recipe.dev, recipe.references(["sts", "other"])) == (["klue-sts-dev", "korsts-dev"], ["x.tsv", "other"])
-    # Values that no field checks must have the right kind as well: "false" would be true, "2e1" a word.
+    # Values without a schema must have the right type too: "false" would be true, "2e1" a string.
     assert stage.data[0].options == {"scale": 20.0, "symmetric": False}
 
 
@@ -152,7 +152,7 @@ def test_a_mapping_overlay_applies_to_every_item_of_a_list(tmp_path):
         ("name.x=1", "there is nothing at 'x'"),
     ],
 )
-def test_mistakes_are_one_sentence(base, setting, message):
+def test_errors_are_one_sentence_with_a_suggestion(base, setting, message):
     with pytest.raises(UsageError) as caught:
         Recipe.load(base, settings=[setting])
     assert message in str(caught.value)
@@ -174,7 +174,7 @@ def test_two_stages_with_one_name_are_rejected():
         ("!!python/object/apply:os.system [ls]", "is not a readable YAML file"),
     ],
 )
-def test_unreadable_recipes(tmp_path, text, message):
+def test_unreadable_files_are_usage_errors(tmp_path, text, message):
     path = tmp_path / "recipe.yaml"
     if text is not None:
         path.write_text(text, encoding="utf-8")

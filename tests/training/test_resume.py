@@ -1,4 +1,4 @@
-"""A run that was killed and goes on ends bit by bit where an undisturbed one ends."""
+"""A killed and resumed run is identical, bit for bit, to an uninterrupted one."""
 
 import errno
 import json
@@ -8,9 +8,9 @@ import os
 import pytest
 import torch
 
+from kosbert.data import read_records
 from kosbert.errors import KosbertError, UsageError
 from kosbert.training import Recipe, checkpoint, datasets, train
-from kosbert.training.columns import read_rows
 
 POINTS = {
     "at the first step": ["step", "nli", 1],
@@ -26,9 +26,9 @@ POINTS = {
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, files, tiny_bert):
-    """The recipe of conftest.py, with a new backbone, trained in one go."""
-    folder = tmp_path_factory.mktemp("undisturbed")
+def uninterrupted(tmp_path_factory, files, tiny_bert):
+    """Train the recipe of conftest.py with a new backbone, without interruption."""
+    directory = tmp_path_factory.mktemp("uninterrupted")
     document = {
         "name": "tiny",
         "backbone": {
@@ -37,7 +37,7 @@ def undisturbed(tmp_path_factory, files, tiny_bert):
             "hidden_size": 32,
             "heads": 2,
             "vocab_size": 100,
-        },  # so few that words fall into syllables
+        },  # so small that words are split into syllables
         "max_length": 32,
         "data": {"nli": str(files / "nli.tsv"), "sts": str(files / "sts.tsv")},
         "train": {"batch_size": 4, "lr": 1e-3, "evals_per_epoch": 2, "group_by_length": True},
@@ -47,73 +47,73 @@ def undisturbed(tmp_path_factory, files, tiny_bert):
             {"name": "sts", "data": "sts", "loss": "cosine-similarity", "epochs": 1},
         ],
     }
-    (folder / "recipe.json").write_text(json.dumps(document), encoding="utf-8")
-    train(Recipe.parse(document), folder / "run")
-    return folder
+    (directory / "recipe.json").write_text(json.dumps(document), encoding="utf-8")
+    train(Recipe.parse(document), directory / "run")
+    return directory
 
 
 @pytest.fixture
-def kill(undisturbed, start, tmp_path):
-    """A function that starts or resumes the run in a process of its own and lets it be killed at a point."""
+def kill(uninterrupted, start_process, tmp_path):
+    """Return a function that starts or resumes the run in a new process that is killed at a point."""
 
     def run(point):
-        process = start(
-            "killed_run.py", RECIPE=str(undisturbed / "recipe.json"), OUT=str(tmp_path / "run"), POINT=point
+        process = start_process(
+            "train_and_die.py", RECIPE=str(uninterrupted / "recipe.json"), OUT=str(tmp_path / "run"), POINT=point
         )
         process.join(120)
-        assert process.exitcode not in (0, 1, None)  # killed, and not by an error of its own
+        assert process.exitcode not in (0, 1, None)  # killed, not ended by an error
         assert not (tmp_path / "run" / "model").exists()
 
     return run
 
 
 @pytest.fixture
-def resume(undisturbed, tmp_path):
-    """A function that resumes the run here, to its end."""
+def resume(uninterrupted, tmp_path):
+    """Return a function that resumes the run in this process, to the end."""
 
     def run(**options):
-        return train(Recipe.parse(json.loads((undisturbed / "recipe.json").read_text("utf-8"))), tmp_path / "run",
+        return train(Recipe.parse(json.loads((uninterrupted / "recipe.json").read_text("utf-8"))), tmp_path / "run",
                      resume=True, **options)  # fmt: skip
 
     return run
 
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
-def test_killed_and_resumed_ends_equal(point, kill, resume, undisturbed, assert_same, tmp_path):
+def test_resume_gives_identical_weights(point, kill, resume, uninterrupted, assert_same, tmp_path):
     kill(point)
     resume()
-    assert_same(tmp_path / "run", undisturbed / "run")
-    assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["curves.json", "model", "recipe.json"]
+    assert_same(tmp_path / "run", uninterrupted / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["curves.json", "model", "recipe.json"]
 
 
-def test_killed_again_and_again(kill, resume, undisturbed, assert_same, tmp_path):
+def test_resume_after_several_kills_gives_identical_weights(kill, resume, uninterrupted, assert_same, tmp_path):
     for point in (["step", "nli", 3], ["writing", 5], ["step", "sts", 2], ["step", "sts", 9]):
         kill(point)
     resume()
-    assert_same(tmp_path / "run", undisturbed / "run")
+    assert_same(tmp_path / "run", uninterrupted / "run")
 
 
-def test_a_damaged_checkpoint_is_passed_over(kill, resume, undisturbed, assert_same, tmp_path, caplog):
+def test_resume_skips_a_damaged_checkpoint(kill, resume, uninterrupted, assert_same, tmp_path, caplog):
     kill(["step", "sts", 5])
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
-    whole = bytearray((newest / "weights.safetensors").read_bytes())
-    whole[len(whole) // 2] ^= 1
-    (newest / "weights.safetensors").write_bytes(whole)
+    content = bytearray((newest / "weights.safetensors").read_bytes())
+    content[len(content) // 2] ^= 1
+    (newest / "weights.safetensors").write_bytes(content)
     with caplog.at_level(logging.WARNING):
         resume(checkpoint_every=0)
     assert f"the checkpoint {newest} is damaged (weights.safetensors has a different checksum)" in caplog.text
-    assert_same(tmp_path / "run", undisturbed / "run")
+    assert_same(tmp_path / "run", uninterrupted / "run")
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_starts_again(kill, resume, undisturbed, assert_same, tmp_path):
+def test_a_run_with_only_damaged_checkpoints_restarts(kill, resume, uninterrupted, assert_same, tmp_path):
     kill(["step", "nli", 4])
     for state in (tmp_path / "run" / "checkpoints").rglob("state.json"):
         state.write_text("{", encoding="utf-8")
     resume()
-    assert_same(tmp_path / "run", undisturbed / "run")
+    assert_same(tmp_path / "run", uninterrupted / "run")
 
 
-def test_a_full_disk_keeps_the_checkpoint_before(resume, undisturbed, assert_same, tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_previous_checkpoint(resume, uninterrupted, assert_same, tmp_path, monkeypatch):
     real, calls = checkpoint.save_file, []
 
     def full(tensors, file):
@@ -126,13 +126,15 @@ def test_a_full_disk_keeps_the_checkpoint_before(resume, undisturbed, assert_sam
     with pytest.raises(KosbertError, match=r"^stage nli: the checkpoint .*the disk is full.*--resume$"):
         resume(checkpoint_every=0)
     kept = tmp_path / "run" / "checkpoints"
-    assert sorted(each.name for each in kept.iterdir()) == ["00000002", "00000003"]
+    assert sorted(path.name for path in kept.iterdir()) == ["00000002", "00000003"]
     monkeypatch.setattr(checkpoint, "save_file", real)
     resume()
-    assert_same(tmp_path / "run", undisturbed / "run")
+    assert_same(tmp_path / "run", uninterrupted / "run")
 
 
-def test_a_full_disk_at_the_very_end(resume, undisturbed, assert_same, tmp_path, monkeypatch):
+def test_a_full_disk_while_the_model_is_written_can_be_resumed(
+    resume, uninterrupted, assert_same, tmp_path, monkeypatch
+):
     from kosbert.model import TorchEncoder
 
     def full(*_):
@@ -143,56 +145,56 @@ def test_a_full_disk_at_the_very_end(resume, undisturbed, assert_same, tmp_path,
         with pytest.raises(KosbertError, match=r"No space left.*free some space.*--resume$"):
             resume()
     resume()
-    assert_same(tmp_path / "run", undisturbed / "run")
+    assert_same(tmp_path / "run", uninterrupted / "run")
 
 
-def test_a_finished_run_is_not_trained_again(undisturbed, monkeypatch):
-    monkeypatch.setattr("kosbert.training.trainer.Trainer._load_backbone", None)  # any training would fail now
-    recipe = Recipe.parse(json.loads((undisturbed / "recipe.json").read_text("utf-8")))
-    again = train(recipe, undisturbed / "run", resume=True)
-    card = json.loads((undisturbed / "run" / "model" / "kosbert.json").read_text("utf-8"))
-    assert again.scores == card["scores"]
-    assert [len(curve) for curve in again.curves.values()] == [
+def test_a_finished_run_is_not_trained_again(uninterrupted, monkeypatch):
+    monkeypatch.setattr("kosbert.training.trainer.Trainer._load_backbone", None)  # training would fail
+    recipe = Recipe.parse(json.loads((uninterrupted / "recipe.json").read_text("utf-8")))
+    result = train(recipe, uninterrupted / "run", resume=True)
+    card = json.loads((uninterrupted / "run" / "model" / "kosbert.json").read_text("utf-8"))
+    assert result.scores == card["scores"]
+    assert [len(curve) for curve in result.curves.values()] == [
         16,
         11,
-    ]  # the scores before the first step, and each step
+    ]  # the score before training, and each step
     with pytest.raises(UsageError, match="already holds a run: add --resume to continue it, or choose another --out"):
-        train(recipe, undisturbed / "run")
+        train(recipe, uninterrupted / "run")
 
 
-def test_a_resumed_run_must_be_the_same(kill, resume, undisturbed, tmp_path, monkeypatch):
+def test_resume_rejects_changed_recipe_data_or_world_size(kill, resume, uninterrupted, tmp_path, monkeypatch):
     kill(["step", "nli", 4])
-    document = json.loads((undisturbed / "recipe.json").read_text("utf-8"))
+    document = json.loads((uninterrupted / "recipe.json").read_text("utf-8"))
     with pytest.raises(UsageError, match=r"differs in seed, train: choose another --out$"):
         train(Recipe.parse(document | {"seed": 1, "train": {"lr": 1}}), tmp_path / "run", resume=True)
     with monkeypatch.context() as patch:
         patch.setattr("kosbert.training.trainer.world_size", lambda: 2)
         with pytest.raises(UsageError, match="had 1 processes and this one has 2: start 1$"):
             resume()
-    monkeypatch.setattr(datasets, "read_rows", lambda *arguments: read_rows(*arguments)[:-1])
+    monkeypatch.setattr(datasets, "read_records", lambda *names, **options: read_records(*names, **options)[:-1])
     with pytest.raises(UsageError, match="the data of the run in .* has changed"):
         resume()
 
 
-def test_the_objectives_own_layer_is_restored(one_stage, tmp_path, monkeypatch):
-    """The head of classification is not in the model: what its restored weights are must be asked for."""
+def test_resume_restores_the_layers_of_the_loss(one_stage, tmp_path, monkeypatch):
+    """The head of the softmax loss is not part of the model."""
     from kosbert.training import trainer
 
     recipe = one_stage(8, data="nli", loss="softmax")
     heads, real = [], trainer.run_stage
 
-    def spy(model, lessons, *arguments, **options):
-        heads.append(lessons[0].loss.classifier.weight.detach().clone())
+    def record_heads(model, train_datasets, *arguments, **options):
+        heads.append(train_datasets[0].loss.classifier.weight.detach().clone())
         try:
-            real(model, lessons, *arguments, **options)
+            real(model, train_datasets, *arguments, **options)
         finally:
-            heads.append(lessons[0].loss.classifier.weight.detach().clone())
+            heads.append(train_datasets[0].loss.classifier.weight.detach().clone())
 
     def stop(event):
         if event.done == 6:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer, "run_stage", spy)
+    monkeypatch.setattr(trainer, "run_stage", record_heads)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, tmp_path / "run", checkpoint_every=0, on_progress=stop)
     train(recipe, tmp_path / "run", resume=True)

@@ -23,7 +23,7 @@ def _load_once():
     with pytest.MonkeyPatch.context() as patch:
         load = data.load
         rows = functools.cache(lambda name: load(name)[:600])
-        patch.setattr(data, "load", lambda name, folder=None: rows(name))
+        patch.setattr(data.loading, "load", lambda name, **options: rows(name))
         yield
 
 

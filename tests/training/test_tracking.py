@@ -10,33 +10,33 @@ from kosbert.errors import UsageError
 from kosbert.training import train
 
 
-class Fake:
-    """What accelerate's trackers can do, written down."""
+class FakeTracker:
+    """Records the calls of accelerate's trackers."""
 
-    made: list["Fake"] = []  # noqa: RUF012
+    instances: list["FakeTracker"] = []  # noqa: RUF012
 
     def __init__(self, *arguments, **options):
         self.arguments, self.options, self.calls = arguments, options, []
-        Fake.made.append(self)
+        FakeTracker.instances.append(self)
 
     def __getattr__(self, name):
         return lambda *arguments, **options: self.calls.append((name, *arguments, options))
 
 
 @pytest.fixture
-def fake(monkeypatch):
-    Fake.made = []
+def trackers(monkeypatch):
+    FakeTracker.instances = []
     monkeypatch.setattr(accelerate.utils, "is_tensorboard_available", lambda: True)
     monkeypatch.setattr(accelerate.utils, "is_wandb_available", lambda: True)
-    monkeypatch.setattr(accelerate.tracking, "TensorBoardTracker", Fake)
-    monkeypatch.setattr(accelerate.tracking, "WandBTracker", Fake)
-    return Fake.made
+    monkeypatch.setattr(accelerate.tracking, "TensorBoardTracker", FakeTracker)
+    monkeypatch.setattr(accelerate.tracking, "WandBTracker", FakeTracker)
+    return FakeTracker.instances
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
-def test_every_point_arrives(fake, one_stage, tmp_path, name):
+def test_every_point_of_the_curve_is_logged(trackers, one_stage, tmp_path, name):
     trained = train(one_stage(3), tmp_path / "run", trackers=(name,))
-    (tracker,) = fake
+    (tracker,) = trackers
     first, description, *points, last = tracker.calls
     assert (first[0], last[0], description[0]) == ("start", "finish", "store_init_configuration")
     assert description[1]["recipe"] == "tiny"
@@ -47,29 +47,29 @@ def test_every_point_arrives(fake, one_stage, tmp_path, name):
     assert str(tmp_path / "run") in map(str, (*tracker.arguments, *tracker.options.values()))
 
 
-def test_a_run_that_fails_ends_its_trackers(fake, one_stage, tmp_path):
+def test_trackers_are_finished_if_the_run_fails(trackers, one_stage, tmp_path):
     def stop(*_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         train(one_stage(3), tmp_path / "run", trackers=("wandb",), on_progress=stop)
-    assert fake[0].calls[-1][0] == "finish"
+    assert trackers[0].calls[-1][0] == "finish"
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
-def test_one_that_is_not_installed(one_stage, tmp_path, monkeypatch, name):
+def test_a_tracker_that_is_not_installed_is_a_usage_error(one_stage, tmp_path, monkeypatch, name):
     monkeypatch.setattr(accelerate.utils, f"is_{name}_available", lambda: False)
     with pytest.raises(UsageError, match=f"^{name} is not installed: pip install {name}$"):
         train(one_stage(3), tmp_path / "run", trackers=(name,))
     assert not (tmp_path / "run").exists()
 
 
-def test_one_that_does_not_exist(one_stage, tmp_path):
+def test_an_unknown_tracker_is_a_usage_error(one_stage, tmp_path):
     with pytest.raises(UsageError, match="there is no tracker 'tensorbord': did you mean tensorboard"):
         train(one_stage(3), tmp_path / "run", trackers=("tensorbord",))
 
 
 @pytest.mark.skipif(not find_spec("tensorboard"), reason="tensorboard is not installed")
-def test_tensorboard_itself(one_stage, tmp_path):
+def test_tensorboard_writes_event_files(one_stage, tmp_path):
     train(one_stage(3), tmp_path / "run", trackers=("tensorboard",))
     assert list((tmp_path / "run" / "tensorboard").rglob("events.*"))

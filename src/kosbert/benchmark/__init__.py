@@ -1,1 +1,1 @@
-"""Side-by-side speed measurements."""
+"""Speed measurements: inference methods side by side in one process, for `kosbert bench` and the efficiency study."""

@@ -1,17 +1,17 @@
-"""What a model costs to run here: every way of running it, in turns, on the same sentences, beside the machine's limit.
+"""Benchmark a model with every inference method on the same sentences, and against the machine's peak.
 
-    kosbert bench                       # the shape of BERT-base with random weights, because only shapes matter here
-    kosbert bench runs/nli-sts/model    # a model of your own
+    kosbert bench                       # the shape of BERT-base with random weights: speed depends on the shape only
+    kosbert bench runs/nli-sts/model    # your model
 
-A ratio is taken within a round, of two measurements that are neighbors in time, so that what slows the whole machine
-down slows both. So is the share of the limit: large matrix products with as many operations as the sentences need have
-a turn in every round. The vectors of every way are held against sentence-transformers' own.
+Ratios are taken within a round (`kosbert.benchmark.measure`). So is the share of the peak: large matrix products with
+as many operations as the sentences need are timed in every round. The embeddings of every method are compared with
+those of sentence-transformers.
 """
 
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from kosbert.benchmark.efficiency import measure
+from kosbert.benchmark.measure import RoundSpeeds, measure
 from kosbert.data.records import ScoredPair
-from kosbert.export.release import export
+from kosbert.export.exporter import export
 from kosbert.model.directory import BUILTIN, builtin_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.from_scratch import untrained
@@ -36,34 +36,38 @@ from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.similarity import unit
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
-from kosbert.progress import ProgressEvent
+from kosbert.progress import ProgressCallback
 
-Way = Callable[[list[str]], NDArray[np.float32]]
-FIRST = "sentence-transformers, as it comes"
-_WARM, _LATENCIES = 20, 200  # calls with one sentence: not counted, and counted
-_PATIENCE = 20.0  # seconds after which fewer will do
-_BATCHES = (8, 16, 32, 64, 128)
-_SIDE = 1536  # of a matrix product that runs at full speed
+EncodeFunction = Callable[[list[str]], NDArray[np.float32]]
+REFERENCE = "sentence-transformers, default"
+_BATCH_SIZE = 32  # the default of sentence-transformers
+_BATCH_SIZES = (8, 16, 32, 64, 128)
+_WARMUP_CALLS, _LATENCY_CALLS = 20, 200  # with one sentence each
+_LATENCY_SECONDS = 20.0  # stop earlier after this time
+_MATRIX_SIZE = 1536  # large enough to run at full speed
 
 
 @dataclass(frozen=True)
-class Cost:
-    """One way: sentences a second, how often the first way fits in, how near its vectors are to the first way's."""
+class MethodResult:
+    """Speed, latency and fidelity of one inference method; ratio and cosine are relative to REFERENCE.
 
-    way: str
+    `min_cosine` is None for another model (builtin), `peak_share` also for int8, which uses other instructions.
+    """
+
+    method: str
     sentences_per_second: float
     ratio: float
-    lowest: float
-    highest: float
-    least_cosine: float | None
-    share_of_limit: float | None
-    p50_milliseconds: float
-    p99_milliseconds: float
+    min_ratio: float
+    max_ratio: float
+    min_cosine: float | None
+    peak_share: float | None
+    p50_ms: float
+    p99_ms: float
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A table, and what it was measured on."""
+class BenchmarkResult:
+    """The results of all methods, and what they were measured on."""
 
     model: str
     parameters: int
@@ -71,12 +75,8 @@ class Bench:
     sentences: int
     rounds: int
     threads: int
-    limit_gflops: float
-    costs: list[Cost]
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
+    peak_gflops: float
+    methods: list[MethodResult]
 
 
 def bench(
@@ -84,136 +84,159 @@ def bench(
     model: str | None = None,
     *,
     rounds: int = 5,
-    report: Callable[[str, int, int], None] | None = None,
-) -> Bench:
-    """Measure every way of running a model; without one, the shape of BERT-base with random weights."""
+    on_progress: ProgressCallback | None = None,
+) -> BenchmarkResult:
+    """Measure a model with every inference method; without a model, the shape of BERT-base with random weights."""
     texts = list(sentences)
     torch.set_num_threads(threads())
     with tempfile.TemporaryDirectory() as folder:
         encoder = load_torch(model, device="cpu") if model else _bert_base()
-        ways, encoders = _ways(encoder, texts, Path(folder))
-        reference = unit(ways[FIRST](texts))
-        own = {name: unit(way(texts)) for name, way in ways.items() if name != "builtin"}
+        methods, encoders = _methods(encoder, texts, Path(folder))
+        reference = unit(methods[REFERENCE](texts))
+        cosines = {
+            name: float((unit(encode(texts)) * reference).sum(axis=1).min())
+            for name, encode in methods.items()
+            if name != BUILTIN
+        }
         prepared = encoder.prepare(texts)
         lengths = np.array(prepared.lengths)[prepared.inverse]
-        operations = len(texts) * _operations(encoder, lengths)
-        product = _fastest_product()
+        operations = len(texts) * _operations_per_sentence(encoder, lengths)
+        multiply = _fastest_matmul()
+        timed = methods | {"peak": lambda _: _repeat_matmul(multiply, operations)}
+        *speeds, peak = measure(timed, texts, rounds, on_progress)
+        results = []
+        for speed in speeds:
+            name, median = speed.method, speed.median()
+            p50, p99 = _latency(encoders.get(name), methods[name], texts)
+            results.append(
+                MethodResult(
+                    method=name,
+                    sentences_per_second=median.sentences_per_second,
+                    ratio=median.ratio,
+                    min_ratio=median.min_ratio,
+                    max_ratio=median.max_ratio,
+                    min_cosine=cosines.get(name),
+                    peak_share=_peak_share(speed, peak) if name in cosines and "int8" not in name else None,
+                    p50_ms=p50,
+                    p99_ms=p99,
+                )
+            )
+    return BenchmarkResult(
+        model=model or "BERT-base shape, random weights",
+        parameters=sum(parameter.numel() for parameter in encoder.sentence_transformer.parameters()),
+        tokens_per_sentence=float(lengths.mean()),
+        sentences=len(texts),
+        rounds=rounds,
+        threads=threads(),
+        peak_gflops=peak.median().sentences_per_second * operations / len(texts) / 1e9,
+        methods=results,
+    )
 
-        def on_progress(event: ProgressEvent) -> None:
-            if report:
-                report(event.task, event.done, event.total or 0)
 
-        methods = ways | {"the limit": lambda _: _products(product, operations)}
-        *speeds, limit = measure(methods, texts, rounds, on_progress)
-        costs = []
-        for each in speeds:
-            middle = each.median()
-            cosine = float((own[each.method] * reference).sum(axis=1).min()) if each.method in own else None
-            exact = each.method in own and "int8" not in each.method
-            pairs = zip(each.sentences_per_second, limit.sentences_per_second, strict=True)
-            share = float(np.median([own / most for own, most in pairs])) if exact else None
-            p50, p99 = _latency(encoders.get(each.method), ways[each.method], texts)
-            speeds_and_ratios = middle.sentences_per_second, middle.ratio, middle.min_ratio, middle.max_ratio
-            costs.append(Cost(each.method, *speeds_and_ratios, cosine, share, p50, p99))
-    size = sum(each.numel() for each in encoder.sentence_transformer.parameters())
-    name = model or "the shape of BERT-base, random weights"
-    gflops = limit.median().sentences_per_second * operations / len(texts) / 1e9
-    return Bench(name, size, float(lengths.mean()), len(texts), rounds, threads(), gflops, costs)
+def _peak_share(speed: RoundSpeeds, peak: RoundSpeeds) -> float:
+    """Return the median over rounds of the speed as a share of the peak."""
+    pairs = zip(speed.sentences_per_second, peak.sentences_per_second, strict=True)
+    return float(np.median([actual / possible for actual, possible in pairs]))
 
 
 def _bert_base() -> TorchEncoder:
-    """Random weights behind the built-in tokenizer, so that sentences have the length of real Korean text."""
+    """Return random weights with the built-in tokenizer, so that token counts are those of real Korean text."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(builtin_directory(), local_files_only=True)
-    shape: dict[str, Any] = {"layers": 12, "hidden": 768, "heads": 12, "dropout": 0.0}
-    return untrained(tokenizer, **shape, pooling="mean", max_length=512, seed=0)
-
-
-def _ways(encoder: TorchEncoder, texts: list[str], folder: Path) -> tuple[dict[str, Way], dict[str, Encoder]]:
-    """Every way of encoding, and for those that are encoders of ours the encoder."""
-    stock = SentenceTransformer(str(encoder.save(folder / "torch")), device="cpu")
-    best = min(_BATCHES, key=lambda size: _seconds(lambda: _stock(stock, texts[:256], size)))
-    # What int8 costs in quality is not measured here: the gate lets everything through.
-    gate = (
-        "any",
-        [ScoredPair(one, other, float(n)) for n, (one, other) in enumerate(pairwise(texts))],
+    return untrained(
+        tokenizer, layers=12, hidden_size=768, heads=12, dropout=0.0, pooling="mean", max_length=512, seed=0
     )
-    plain = load(export(encoder, folder / "onnx").path)
-    whole = load(export(encoder, folder / "int8", int8=True, gate=gate, max_drop=1e9).path)
-    encoders: dict[str, Encoder] = {"packed, torch": encoder, "ONNX, float32": plain, "ONNX, int8": whole}
-    for each in encoders.values():
-        each.tune_token_budget()
-    ways: dict[str, Way] = {
-        FIRST: lambda given: _stock(stock, given, 32),
-        f"sentence-transformers, batches of {best}": lambda given: _stock(stock, given, best),
-        "ONNX, float32, batches of 32 in the order given": lambda given: _fixed(plain, given),
+
+
+def _methods(
+    encoder: TorchEncoder, texts: list[str], folder: Path
+) -> tuple[dict[str, EncodeFunction], dict[str, Encoder]]:
+    """Return all methods by name, and the encoder of those that are kosbert's."""
+    reference = SentenceTransformer(str(encoder.save(folder / "torch")), device="cpu")
+    best_size = min(_BATCH_SIZES, key=lambda size: _seconds(lambda: _encode_reference(reference, texts[:256], size)))
+    # Quality is not measured here, so the gate lets everything pass.
+    gate_pairs = [ScoredPair(first, second, float(number)) for number, (first, second) in enumerate(pairwise(texts))]
+    onnx_float32 = load(export(encoder, folder / "onnx").path)
+    onnx_int8 = load(export(encoder, folder / "int8", int8=True, gate=("any", gate_pairs), max_drop=1e9).path)
+    encoders: dict[str, Encoder] = {"torch, packed": encoder, "ONNX float32": onnx_float32, "ONNX int8": onnx_int8}
+    for kosbert_encoder in encoders.values():
+        kosbert_encoder.tune_token_budget()
+    methods: dict[str, EncodeFunction] = {
+        REFERENCE: lambda batch: _encode_reference(reference, batch, _BATCH_SIZE),
+        f"sentence-transformers, batches of {best_size}": lambda batch: _encode_reference(reference, batch, best_size),
+        "ONNX float32, padded batches of 32 in input order": lambda batch: _encode_unsorted(onnx_float32, batch),
     }
-    encoders["builtin"] = load(BUILTIN)
-    return ways | {name: each.encode for name, each in encoders.items()}, encoders
+    encoders[BUILTIN] = load(BUILTIN)
+    return methods | {name: loaded.encode for name, loaded in encoders.items()}, encoders
 
 
-def _stock(model: SentenceTransformer, texts: list[str], size: int) -> NDArray[np.float32]:
-    return np.asarray(model.encode(texts, batch_size=size, show_progress_bar=False), np.float32)
+def _encode_reference(model: SentenceTransformer, texts: list[str], batch_size: int) -> NDArray[np.float32]:
+    return np.asarray(model.encode(texts, batch_size=batch_size, show_progress_bar=False), np.float32)
 
 
-def _fixed(encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
-    """Batches of a fixed size, padded to their longest, as simple ONNX servers do."""
+def _encode_unsorted(encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
+    """Encode batches of a fixed size, padded to their longest sentence, as simple ONNX servers do."""
     assert isinstance(encoder, OnnxEncoder)
     prepared = encoder.prepare(texts)
     ids = [prepared.inputs[index] for index in prepared.inverse]
-    return np.concatenate([encoder.forward(ids[start : start + 32]) for start in range(0, len(ids), 32)])
+    starts = range(0, len(ids), _BATCH_SIZE)
+    return np.concatenate([encoder.forward(ids[start : start + _BATCH_SIZE]) for start in starts])
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    run()
+def _seconds(function: Callable[[], object]) -> float:
+    """Return the time of the second call."""
+    function()
     started = time.perf_counter()
-    run()
+    function()
     return time.perf_counter() - started
 
 
-def _latency(encoder: Encoder | None, way: Way, texts: list[str]) -> tuple[float, float]:
-    """Milliseconds for one short sentence, warm: the median, and what one in a hundred exceeds."""
+def _latency(encoder: Encoder | None, encode: EncodeFunction, texts: list[str]) -> tuple[float, float]:
+    """Return median and 99th percentile of the milliseconds for one short sentence, after warm-up."""
     short = sorted(texts, key=len)[len(texts) // 4]
-    took: list[float] = []
-    while len(took) < _WARM + _LATENCIES and (sum(took) < 1000 * _PATIENCE or len(took) < 2 * _WARM):
+    times: list[float] = []
+    max_calls, min_calls = _WARMUP_CALLS + _LATENCY_CALLS, 2 * _WARMUP_CALLS
+    while len(times) < max_calls and (sum(times) < 1000 * _LATENCY_SECONDS or len(times) < min_calls):
         started = time.perf_counter()
-        encoder.encode(short) if encoder else way([short])
-        took.append(1000 * (time.perf_counter() - started))
-    return float(np.quantile(took[_WARM:], 0.5)), float(np.quantile(took[_WARM:], 0.99))
+        encoder.encode(short) if encoder else encode([short])
+        times.append(1000 * (time.perf_counter() - started))
+    p50, p99 = np.quantile(times[_WARMUP_CALLS:], (0.5, 0.99))
+    return float(p50), float(p99)
 
 
-def _operations(encoder: TorchEncoder, lengths: NDArray[np.integer[Any]]) -> float:
-    """Floating-point operations of a sentence on average: two for a weight and token, and the attention."""
+def _operations_per_sentence(encoder: TorchEncoder, lengths: NDArray[np.integer[Any]]) -> float:
+    """Return the mean floating-point operations of a sentence: two per weight and token, and the attention."""
     backbone = encoder.sentence_transformer[0]
-    layers = [each for each in backbone.modules() if isinstance(each, torch.nn.Linear)]
-    weights = sum(each.weight.numel() for each in layers) - _pooler(backbone)
+    linear_layers = [module for module in backbone.modules() if isinstance(module, torch.nn.Linear)]
+    weights = sum(layer.weight.numel() for layer in linear_layers) - _pooler_weights(backbone)
     config = backbone.config
     attention = 4 * config.num_hidden_layers * config.hidden_size * float((lengths.astype(float) ** 2).mean())
     return float(2 * weights * lengths.mean() + attention)
 
 
-def _pooler(backbone: Any) -> int:
-    """BERT's own pooling layer, which nothing uses."""
-    return sum(each.numel() for name, each in backbone.named_parameters() if "pooler" in name and each.ndim == 2)
+def _pooler_weights(backbone: Any) -> int:
+    """Return the size of BERT's pooler, which sentence embeddings do not use."""
+    named = backbone.named_parameters()
+    return sum(parameter.numel() for name, parameter in named if "pooler" in name and parameter.ndim == 2)
 
 
-def _fastest_product() -> Callable[[], object]:
-    """A large matrix product in float32 by whichever of torch's libraries is faster on this processor."""
-    first, second = torch.ones(_SIDE, _SIDE), torch.ones(_SIDE, _SIDE)
-    into = torch.empty(_SIDE, _SIDE)
+def _fastest_matmul() -> Callable[[], object]:
+    """Return a large float32 matrix product with torch's default library or oneDNN, whichever is faster here."""
+    first, second = torch.ones(_MATRIX_SIZE, _MATRIX_SIZE), torch.ones(_MATRIX_SIZE, _MATRIX_SIZE)
+    output = torch.empty(_MATRIX_SIZE, _MATRIX_SIZE)
 
-    def by_default() -> Tensor:
-        return torch.mm(first, second, out=into)
+    def default_matmul() -> Tensor:
+        return torch.mm(first, second, out=output)
 
-    def by_onednn() -> Tensor:
+    def onednn_matmul() -> Tensor:
         with torch.inference_mode():
             return onednn_linear(first, second)
 
-    ways = [by_default, by_onednn] if has_onednn() else [by_default]
-    took = [[_seconds(way) for way in ways] for _ in range(9)]
-    return ways[int(np.median(took, axis=0).argmin())]
+    functions = [default_matmul, onednn_matmul] if has_onednn() else [default_matmul]
+    times = [[_seconds(function) for function in functions] for _ in range(9)]
+    return functions[int(np.median(times, axis=0).argmin())]
 
 
-def _products(product: Callable[[], object], operations: float) -> None:
-    """Large matrix products with so many operations."""
-    for _ in range(max(1, round(operations / (2 * _SIDE**3)))):
-        product()
+def _repeat_matmul(multiply: Callable[[], object], operations: float) -> None:
+    """Run as many matrix products as make up the operations."""
+    for _ in range(max(1, round(operations / (2 * _MATRIX_SIZE**3)))):
+        multiply()

@@ -7,8 +7,7 @@ affects both sides. Sentences per second depend on the machine; ratios transfer 
 """
 
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from kosbert.benchmark.measure import InferenceMethod, RoundSpeeds, measure
+from kosbert.data.loading import read_records
 from kosbert.data.records import sentences_of
 from kosbert.errors import UsageError
-from kosbert.evaluation.evaluate import read_rows
 from kosbert.evaluation.published_scores import published_scores
 from kosbert.model import Encoder, load
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.packing import is_packed, unpack
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
-from kosbert.progress import ProgressCallback, ProgressEvent
+from kosbert.progress import ProgressCallback
 from kosbert.study.plan import is_local
 from kosbert.study.report import Section, write_pages
 from kosbert.study.store import Store, current_provenance, write_json
@@ -33,7 +33,6 @@ from kosbert.study.summary import EfficiencySummary, MethodSpeed, NotMeasured
 from kosbert.study.tables import Cell, Table
 from kosbert.text import clean
 
-InferenceMethod = Callable[[list[str]], object]
 BATCH_SIZE = 32  # the default of sentence-transformers, for the methods that pad
 QUESTION = "How many sentences per second does a model encode, and what makes it faster?"
 COMMAND = "kosbert study efficiency"
@@ -61,51 +60,6 @@ PRESETS = {
         "klue/roberta-base", "korsts-test", 7, 2000,
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class RoundSpeeds:
-    """Speed of one method in every round; the ratio is to the first method within the same round."""
-
-    method: str
-    sentences_per_second: list[float]
-    ratios: list[float]
-
-    def median(self) -> MethodSpeed:
-        """Return the medians, and the smallest and largest ratio."""
-        return MethodSpeed(
-            method=self.method,
-            sentences_per_second=float(np.median(self.sentences_per_second)),
-            ratio=float(np.median(self.ratios)),
-            min_ratio=min(self.ratios),
-            max_ratio=max(self.ratios),
-        )
-
-
-def measure(
-    methods: Mapping[str, InferenceMethod],
-    sentences: Sequence[str],
-    rounds: int,
-    on_progress: ProgressCallback | None = None,
-) -> list[RoundSpeeds]:
-    """Time every method in every round, after a warm-up round that is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in methods}
-    names = list(methods)
-    for number in range(rounds + 1):
-        for index in np.random.default_rng(number).permutation(len(names)):
-            started = time.perf_counter()
-            methods[names[index]](list(sentences))
-            if number:
-                seconds[names[index]].append(time.perf_counter() - started)
-        if on_progress:
-            on_progress(ProgressEvent("efficiency", number, rounds, "rounds"))
-    first = seconds[names[0]]
-    return [
-        RoundSpeeds(
-            name, [len(sentences) / value for value in values], [a / b for a, b in zip(first, values, strict=True)]
-        )
-        for name, values in seconds.items()
-    ]
 
 
 def inference_methods(encoder: TorchEncoder, exported: Sequence[Path]) -> dict[str, InferenceMethod]:
@@ -137,7 +91,7 @@ def _copy(encoder: TorchEncoder) -> TorchEncoder:
 
 def _encode_padded(encoder: TorchEncoder, texts: list[str]) -> None:
     for start in range(0, len(texts), BATCH_SIZE):
-        encoder.forward(texts[start : start + BATCH_SIZE])
+        encoder.forward(list(encoder.prepare(texts[start : start + BATCH_SIZE], clean=False).inputs))
 
 
 def efficiency(
@@ -164,7 +118,7 @@ def efficiency(
     if preset not in PRESETS:
         raise UsageError(f"the study efficiency has no preset {preset!r}: choose {', '.join(PRESETS)}")
     config = PRESETS[preset]
-    rows = read_rows(config.dataset, folder=data_dir)
+    rows = read_records(config.dataset, data_dir=data_dir)
     texts = list(dict.fromkeys(clean(text) for row in rows for text in sentences_of(row)))
     sample = np.random.default_rng(0).permutation(len(texts))[: config.sentences]
     texts = [texts[index] for index in sample]
@@ -282,7 +236,7 @@ def report_sections(summary: EfficiencySummary) -> list[Section]:
     scores = published_scores("speed")
     published = Section("Published speeds", f"{scores[0].source}. {scores[0].caveat}" if scores else "")
     rows = [
-        [Cell(score.model), Cell(score.measure.split("_")[0].upper()), Cell(f"{score.value:,.0f}")] for score in scores
+        [Cell(score.model), Cell(score.metric.split("_")[0].upper()), Cell(f"{score.value:,.0f}")] for score in scores
     ]
     published.add_table(Table(["model", "device", "sentences per second"], rows))
     return [results, published]

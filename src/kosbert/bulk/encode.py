@@ -1,7 +1,7 @@
-"""A file of sentences becomes shards of vectors: constant memory, and killed at any moment it goes on.
+"""Encode a file of sentences into shards of vectors, in constant memory; resumes after a crash.
 
 encode_file("sentences.txt.gz", "vectors")
-for ids, vectors in read_shards("vectors"): …
+for ids, vectors in read_shards("vectors"): ...
 """
 
 import hashlib
@@ -15,34 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.bulk.embedding_cache import EmbeddingCache
-from kosbert.bulk.records import Records, Reject, Row
-from kosbert.bulk.shards import Form, Manifest, Shards
+from kosbert.bulk.shards import ShardFormat, ShardWriter
+from kosbert.data.tables import Reject, SentenceRow, SentenceStream
 from kosbert.errors import UsageError
 from kosbert.model.batching import WINDOW
 from kosbert.model.directory import model_checksum
 from kosbert.model.encoder import Encoder
 from kosbert.model.loading import load
+from kosbert.progress import ProgressCallback, ProgressEvent
 
-SHARD = 50_000
-"""Rows of the input that make a shard: what is computed again, at most, after a kill."""
+SHARD_SIZE = 50_000
+"""Default rows per shard: the work lost if a job is interrupted."""
 
-_ENDS = 1 << 20
+_HASHED_BYTES = 1 << 20  # at each end of the input
 _PROBES = ("비가 많이 온다.", "주식이 올랐다.")
 
 Precision = Literal["float32", "float16"]
-Report = Callable[[int, int, Manifest], None]
-"""Called with the position in the input, its size, and what is on disk."""
 
 
 @dataclass(frozen=True)
 class EncodeSummary:
-    """What a job left: vectors, rejected rows, shards, and how many sentences had been seen before."""
+    """Result of a job: its directory, vectors, rejected rows, shards, and sentences served from the cache."""
 
     path: Path
     rows: int
     rejects: int
     shards: int
-    remembered: int
+    cache_hits: int
 
 
 def encode_file(
@@ -50,95 +49,100 @@ def encode_file(
     out: str | Path,
     *,
     model: str | Path | Encoder = "builtin",
-    text: str = "text",
-    id: str = "",
-    form: Form = "parquet",
+    text_column: str = "text",
+    id_column: str = "",
+    format: ShardFormat = "parquet",
     precision: Precision = "float32",
-    dim: int | None = None,
-    normalize: bool = True,
+    truncate_dim: int | None = None,
+    normalize_embeddings: bool = True,
     keep_text: bool = False,
-    shard: int = SHARD,
-    report: Report | None = None,
+    shard_size: int = SHARD_SIZE,
+    on_progress: ProgressCallback | None = None,
 ) -> EncodeSummary:
-    """Encode the sentences of a file into a folder of shards; called again, it goes on where it stopped.
+    """Encode the sentences of a file into a directory of shards; a second call resumes the first.
 
     Args:
-        source: a .txt, .csv, .tsv, .jsonl or .parquet file, all but the last also as .gz or .zst.
-        out: a folder of its own.
-        model: an encoder, or its name.
-        text: the column with the sentences.
-        id: the column with their names; the number of the line without it.
-        form: parquet, or npy with a list of ids beside it.
+        source: a .txt, .csv, .tsv, .json, .jsonl or .parquet file, all but the last also with .gz or .zst.
+        out: a new or empty directory, or that of an interrupted job.
+        model: an encoder or the name of one.
+        text_column: the column with the sentences.
+        id_column: the column with their ids; the line number by default.
+        format: parquet, or npy with the ids in a second file.
         precision: float32, or float16 for half the size.
-        dim: only the first dimensions.
-        normalize: vectors of length 1.
-        keep_text: write the sentences beside their vectors.
-        shard: rows of the input that make a shard.
-        report: called after every window of sentences.
+        truncate_dim: keep only the first dimensions.
+        normalize_embeddings: scale vectors to length 1.
+        keep_text: write the sentences next to their vectors.
+        shard_size: rows of the input per shard.
+        on_progress: called after every window of sentences with the bytes of the input read so far.
     """
-    if shard < 1:
-        raise UsageError(f"a shard of {shard} rows is impossible; give 1 or more")
-    records = Records(Path(source), text=text, id=id)
+    if shard_size < 1:
+        raise UsageError(f"a shard of {shard_size} rows is impossible; give 1 or more")
+    source = Path(source)
+    stream = SentenceStream(source, text_column=text_column, id_column=id_column)
     encoder = model if isinstance(model, Encoder) else load(model)
+    dim = truncate_dim or encoder.dim
     settings = {
         "input": {
-            "name": Path(source).name,
-            "bytes": records.size,
-            "ends": _fingerprint(Path(source)),
-            "text": text,
-            "id": id,
+            "name": source.name,
+            "bytes": stream.table.size,
+            "sha256_of_ends": _checksum_of_ends(source),
+            "text_column": text_column,
+            "id_column": id_column,
         },
         "model": {
             "name": encoder.source,
             "checksum": model_checksum(encoder),
-            "dim": dim or encoder.dim,
+            "dim": dim,
             "max_length": encoder.max_length,
-            "probe": encoder.encode(list(_PROBES), normalize_embeddings=True)[
-                :, :8
-            ].tolist(),  # pooling and prompt are no file
+            # Vectors reveal another pooling or prompt, which the checksum of the files does not.
+            "probe": encoder.encode(list(_PROBES), normalize_embeddings=True)[:, :8].tolist(),
         },
-        "form": form,
+        "format": format,
         "precision": precision,
-        "normalize": normalize,
+        "normalize_embeddings": normalize_embeddings,
         "keep_text": keep_text,
-        "shard": shard,
+        "shard_size": shard_size,
     }
 
-    def vectors_of(texts: list[str]) -> NDArray[np.float32]:
-        return encoder.encode(texts, normalize_embeddings=normalize, truncate_dim=dim)
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        return encoder.encode(texts, normalize_embeddings=normalize_embeddings, truncate_dim=truncate_dim)
 
-    with Shards.open(Path(out), settings, form) as shards:
-        manifest = shards.manifest
-        remembered = EmbeddingCache(vectors_of, dim or encoder.dim)
+    def report() -> None:
+        if on_progress:
+            task, table = f"encode {source.name}", stream.table
+            shards = {"shards": float(len(manifest.shards))}
+            on_progress(ProgressEvent(task, table.position, table.size, "bytes", metrics=shards))
+
+    cache = EmbeddingCache(encode, dim)
+    with ShardWriter.open(Path(out), settings, format) as writer:
+        manifest = writer.manifest
         if not manifest.finished:
             encoder.tune_token_budget()
-            stream = iter(records)
-            for _ in islice(stream, manifest.records):  # reading is a thousand times faster than encoding
+            rows = iter(stream)
+            for _ in islice(rows, manifest.records):  # skip what is done: reading is 1,000 times faster than encoding
                 pass
         while not manifest.finished:
-            found = list(islice(stream, shard))
-            rows = [each for each in found if isinstance(each, Row)]
-            rejects = [each for each in found if isinstance(each, Reject)]
-            blocks = _encoded(rows, remembered, records, manifest, report)
-            shards.add(rows, blocks, rejects, texts=keep_text, last=len(found) < shard)
-            if report:
-                report(records.position, records.size, manifest)
-    return EncodeSummary(Path(out), manifest.rows, manifest.rejects, len(manifest.shards), remembered.found)
+            records = list(islice(rows, shard_size))
+            sentences = [record for record in records if isinstance(record, SentenceRow)]
+            rejects = [record for record in records if isinstance(record, Reject)]
+            blocks = _encode_windows(sentences, cache, report)
+            writer.add(sentences, blocks, rejects, keep_text=keep_text, last=len(records) < shard_size)
+            report()
+    return EncodeSummary(Path(out), manifest.rows, manifest.rejects, len(manifest.shards), cache.hits)
 
 
-def _encoded(
-    rows: list[Row], remembered: EmbeddingCache, records: Records, manifest: Manifest, report: Report | None
+def _encode_windows(
+    sentences: list[SentenceRow], cache: EmbeddingCache, report: Callable[[], None]
 ) -> Iterator[NDArray[np.float32]]:
-    """The vectors of a shard, a few thousand sentences at a time: the bar moves, and no shard is held in memory."""
-    for start in range(0, len(rows), WINDOW):
-        yield remembered([row.text for row in rows[start : start + WINDOW]])
-        if report:
-            report(records.position, records.size, manifest)
+    """Yield the vectors of a shard a few thousand sentences at a time, so that no whole shard is in memory."""
+    for start in range(0, len(sentences), WINDOW):
+        yield cache([sentence.text for sentence in sentences[start : start + WINDOW]])
+        report()
 
 
-def _fingerprint(path: Path) -> str:
-    """A hash of the beginning and the end: enough to see that a file was changed, for files of any size."""
+def _checksum_of_ends(path: Path) -> str:
+    """Return the SHA-256 of the first and last megabyte: detects a changed file, for files of any size."""
     with path.open("rb") as stream:
-        content = stream.read(_ENDS)
-        stream.seek(max(0, path.stat().st_size - _ENDS))
-        return hashlib.sha256(content + stream.read(_ENDS)).hexdigest()
+        content = stream.read(_HASHED_BYTES)
+        stream.seek(max(0, path.stat().st_size - _HASHED_BYTES))
+        return hashlib.sha256(content + stream.read(_HASHED_BYTES)).hexdigest()

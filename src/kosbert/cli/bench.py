@@ -1,86 +1,87 @@
-"""`kosbert bench`: what a model costs to run on this machine, in every way there is."""
+"""`kosbert bench`: speed of a model on this machine with every inference method."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
+from kosbert.cli.output import DataDirOption, JsonOption, out, print_json, whole
+from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
-    from kosbert.benchmark.bench import Bench
+    from kosbert.benchmark.bench import BenchmarkResult
 
 
 def bench(
     model: Annotated[
-        str | None, typer.Argument(help="A directory or a hub name; BERT-base's shape without it.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="A directory or a Hugging Face name; the shape of BERT-base by default.", show_default=False
+        ),
     ] = None,
-    on: Annotated[str, typer.Option(help="Whose sentences: a split, or a file.")] = "korsts-test",
-    sentences: Annotated[int, typer.Option(min=32, help="How many texts, drawn at random.")] = 500,
-    join: Annotated[int, typer.Option(min=1, help="So many of them make one text: long documents.")] = 1,
-    rounds: Annotated[int, typer.Option(min=2, help="How often each way has its turn.")] = 5,
+    on: Annotated[str, typer.Option(help="Sentences of this split or file.")] = "korsts-test",
+    sentences: Annotated[int, typer.Option(min=32, help="Number of texts, sampled at random.")] = 500,
+    join: Annotated[int, typer.Option(min=1, help="Sentences per text; more give long documents.")] = 1,
+    rounds: Annotated[int, typer.Option(min=2, help="Measurements of each method.")] = 5,
     figure: Annotated[Path | None, typer.Option(help="Draw the ratios into this SVG file.", show_default=False)] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a model in every way, in turns, beside sentence-transformers and the machine's limit (minutes)."""
+    """Compare torch, ONNX and int8 with sentence-transformers and the machine's peak (takes minutes)."""
     import numpy as np
 
     from kosbert.benchmark.bench import bench as run
+    from kosbert.data.loading import read_records
     from kosbert.data.records import sentences_of
-    from kosbert.evaluation.evaluate import read_rows
 
-    rows = read_rows(on, folder=data_dir)
-    texts = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))
-    drawn = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))]
-    chosen = [" ".join(drawn[start : start + join]) for start in range(0, len(drawn), join)][:sentences]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err) as bar:
-        task = bar.add_task("preparing", total=None)
-
-        def report(doing: str, done: int, total: int) -> None:
-            bar.update(task, description=doing, completed=done, total=total)
-
-        found = run(chosen, model, rounds=rounds, report=report)
+    rows = read_records(on, data_dir=data_dir)
+    distinct = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))
+    shuffled = [distinct[index] for index in np.random.default_rng(0).permutation(len(distinct))]
+    texts = [" ".join(shuffled[start : start + join]) for start in range(0, len(shuffled), join)][:sentences]
+    with progress_bars() as on_progress:
+        result = run(texts, model, rounds=rounds, on_progress=on_progress)
     if json:
-        print_json({"on": on, **found.document()})
+        print_json({"on": on, **asdict(result)})
     else:
-        _print(found, on)
+        _print_table(result, on)
     if figure:
-        _draw(found, figure)  # last: what was measured is not lost where it cannot be written
+        _draw_ratios(result, figure)  # last: an error here does not lose the measurements
 
 
-def _draw(found: "Bench", file: Path) -> None:
-    """The ways of running this one model; the built-in one, where it was beside it, is another model."""
+def _draw_ratios(result: "BenchmarkResult", file: Path) -> None:
+    """Draw the ratios of all methods that run this model; builtin is another model."""
     from kosbert.study.figures import forest, standalone
 
     rows: dict[str, tuple[float, float, float, list[float]]] = {
-        each.way: (each.ratio, each.lowest, each.highest, []) for each in found.costs if each.least_cosine is not None
+        method.method: (method.ratio, method.min_ratio, method.max_ratio, [])
+        for method in result.methods
+        if method.min_cosine is not None
     }
-    label = f"Speed as a multiple of {found.costs[0].way}; {found.model}, {found.threads} threads"
+    label = f"Speed relative to {result.methods[0].method}; {result.model}, {result.threads} threads"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(standalone(forest(rows, label, letters=48, digits=2)), encoding="utf-8")
+    file.write_text(standalone(forest(rows, label, letters=52, digits=2)), encoding="utf-8")
 
 
-def _print(found: "Bench", on: str) -> None:
+def _print_table(result: "BenchmarkResult", on: str) -> None:
     title = (
-        f"{found.model}: {found.parameters / 1e6:.1f}M parameters, {found.sentences} sentences of {on} with "
-        f"{found.tokens_per_sentence:.1f} tokens, {found.threads} threads, {found.limit_gflops:.0f} GFLOP/s at most"
+        f"{result.model}: {result.parameters / 1e6:.1f}M parameters, {result.sentences} texts of {on}, "
+        f"{result.tokens_per_sentence:.1f} tokens each, {result.threads} threads, peak {result.peak_gflops:.0f} GFLOP/s"
     )
-    table = Table(
-        whole("way"), "sentences/s", "ratio", "spread", "of the limit", "least cosine", "p50 ms", "p99 ms", title=title
-    )
-    for each in found.costs:
+    table = Table(whole("method"), title=title, box=box.SIMPLE, collapse_padding=True, pad_edge=False)
+    for heading in ("texts/s", "ratio", "min to max", "of peak", "min cosine", "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="right")
+    for method in result.methods:
         table.add_row(
-            each.way,
-            f"{each.sentences_per_second:,.0f}",
-            f"{each.ratio:.2f}×",
-            f"{each.lowest:.2f} to {each.highest:.2f}",
-            "–" if each.share_of_limit is None else f"{each.share_of_limit:.2f}",
-            "–" if each.least_cosine is None else f"{each.least_cosine:.5f}",
-            f"{each.p50_milliseconds:.2f}",
-            f"{each.p99_milliseconds:.2f}",
+            method.method,
+            f"{method.sentences_per_second:,.0f}",
+            f"{method.ratio:.2f}×",
+            f"{method.min_ratio:.2f} to {method.max_ratio:.2f}",
+            "–" if method.peak_share is None else f"{method.peak_share:.2f}",
+            "–" if method.min_cosine is None else f"{method.min_cosine:.5f}",
+            f"{method.p50_ms:.2f}",
+            f"{method.p99_ms:.2f}",
         )
     out.print(table)

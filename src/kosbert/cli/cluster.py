@@ -1,4 +1,4 @@
-"""`kosbert cluster`: what the sentences of a file are about."""
+"""`kosbert cluster`: cluster the sentences of a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,62 +9,62 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
-from kosbert.cli.output import JsonOption, err, out, print_json, whole
+from kosbert.cli.output import JsonOption, out, print_json, whole
+from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
-    from kosbert.search.cluster_report import Grouped
+    from kosbert.search.cluster_report import ClusterReport
 
 
 def cluster(
     file: FileArgument,
     method: Annotated[str, typer.Option(help="kmeans, agglomerative or hdbscan.")] = "kmeans",
-    clusters: Annotated[int, typer.Option("--clusters", min=0, help="How many, of kmeans; 0: √(n/2), at most 50.")] = 0,
-    threshold: Annotated[float, typer.Option(help="Average cosine that joins groups, of agglomerative.")] = 0.6,
-    smallest: Annotated[
-        int, typer.Option(min=1, help="Sentences of the smallest group, of agglomerative and hdbscan.")
-    ] = 5,
-    representatives: Annotated[int, typer.Option(min=1, help="Typical sentences to show of each.")] = 3,
-    resamples: Annotated[int, typer.Option(min=0, help="Groupings anew that measure stability; 0 for none.")] = 5,
-    page: Annotated[
-        Path | None, typer.Option("--map", metavar="OUT.html", help="Also draw a map to look at.", show_default=False)
+    n_clusters: Annotated[int, typer.Option(min=0, help="Clusters (kmeans); 0: √(n/2), at most 50.")] = 0,
+    threshold: Annotated[float, typer.Option(help="Average cosine to merge clusters (agglomerative).")] = 0.6,
+    min_cluster_size: Annotated[int, typer.Option(min=1, help="For agglomerative and hdbscan.")] = 5,
+    representatives: Annotated[int, typer.Option(min=1, help="Sentences to show per cluster.")] = 3,
+    resamples: Annotated[int, typer.Option(min=0, help="Resamples to measure stability; 0 to skip it.")] = 5,
+    map_path: Annotated[
+        Path | None, typer.Option("--map", metavar="OUT.html", help="Also write a map.", show_default=False)
     ] = None,
     model: ModelOption = "builtin",
     text_column: TextColumnOption = "text",
-    seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Group the sentences of a file: topics, typical sentences, outliers, stability, and a map."""
-    from kosbert.search.cluster_report import cluster as run
-    from kosbert.search.clustering import Settings
+    """Cluster the sentences of a file: topics, representative sentences, outliers, stability, a map."""
+    from kosbert.search.cluster_report import cluster as cluster_file
+    from kosbert.search.clustering import ClusteringConfig
 
-    settings = Settings(method, clusters, threshold, smallest, seed)
-    found = run(
-        file, settings=settings, model=model, text_column=text_column, representatives=representatives,
-        resamples=resamples, page=page, progress=True, report=lambda doing: err.print(doing, style="dim"),
-    )  # fmt: skip
+    config = ClusteringConfig(method, n_clusters, threshold, min_cluster_size, seed)
+    with progress_bars() as on_progress:
+        report = cluster_file(
+            file, config=config, model=model, text_column=text_column, representatives=representatives,
+            resamples=resamples, map_path=map_path, on_progress=on_progress,
+        )  # fmt: skip
     if json:
-        print_json(found.to_dict())
+        print_json(report.to_dict())
         return
-    _show(found)
+    _print_report(report)
 
 
-def _show(found: "Grouped") -> None:
+def _print_report(report: "ClusterReport") -> None:
     table = Table(
-        Column("size", justify="right"), Column("stability", justify="right"), whole("topic"), whole("typical"),
+        Column("size", justify="right"), Column("stability", justify="right"), whole("topic"), whole("representatives"),
         box=box.SIMPLE, pad_edge=False,
     )  # fmt: skip
-    for each in found.groups:
-        stability = "–" if each.stability is None else f"{each.stability:.2f}"
-        typical = "\n".join(map(escape, each.representatives))
-        table.add_row(f"{each.size:,}", stability, escape(", ".join(each.topic)), typical)
+    for cluster in report.clusters:
+        stability = "–" if cluster.stability is None else f"{cluster.stability:.2f}"
+        representatives = "\n".join(map(escape, cluster.representatives))
+        table.add_row(f"{cluster.size:,}", stability, escape(", ".join(cluster.topic)), representatives)
     out.print(table)
-    overall = "" if found.stability is None else f", stability {found.stability:.2f} (0.75 and more is stable)"
+    stability = "" if report.stability is None else f", stability {report.stability:.2f} (stable: ≥ 0.75)"
     out.print(
-        f"{found.sentences:,} sentences, {len(found.groups)} groups by {found.method}, "
-        f"{found.unassigned:,} in none{overall}",
+        f"{report.sentences:,} sentences, {len(report.clusters)} clusters by {report.method}, "
+        f"{report.unassigned:,} unassigned{stability}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
-    for text in found.outliers[:5]:
-        out.print(f"  far from all: {text}", highlight=False, markup=False, soft_wrap=True)
-    if found.map:
-        out.print(f"map: {found.map}", highlight=False, markup=False, soft_wrap=True)
+    for text in report.outliers[:5]:
+        out.print(f"  outlier: {text}", highlight=False, markup=False, soft_wrap=True)
+    if report.map:
+        out.print(f"map: {report.map}", highlight=False, markup=False, soft_wrap=True)

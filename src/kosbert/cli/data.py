@@ -1,4 +1,4 @@
-"""`kosbert data`: which data sets exist, get them, look at them, check them against each other."""
+"""`kosbert data`: list, download and show data sets, and check them for leakage."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -9,13 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from kosbert import data
-from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json, whole
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
 from kosbert.data.locate import find, locate, verified
 from kosbert.data.registry import Dataset
 from kosbert.errors import KosbertError
+from kosbert.progress import progress_bars
 
-app = typer.Typer(help="Data sets: list, fetch, show, check for leakage.", no_args_is_help=True)
-OfflineOption = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
+app = typer.Typer(help="Data sets: list, download, show, check for leakage.", no_args_is_help=True)
+OfflineOption = Annotated[bool, typer.Option("--offline", help="Do not download anything.")]
 
 
 @app.command("list")
@@ -25,27 +26,28 @@ def list_(
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the data sets: task, splits with row counts, license, and whether they are here."""
-    chosen = [
-        each
-        for each in data.datasets().values()
-        if task in ("", *each.task.split(", ")) and language in ("", each.language)
+    """List the data sets: task, splits with row counts, license, and whether they are available locally."""
+    datasets = [
+        dataset
+        for dataset in data.datasets().values()
+        if task in ("", *dataset.task.split(", ")) and language in ("", dataset.language)
     ]
     if json:
-        print_json([_described(dataset, data_dir) for dataset in chosen])
+        print_json([_to_dict(dataset, data_dir) for dataset in datasets])
         return
-    heads = (whole("name"), "task", "lang", whole("splits (rows)"), "license", "here")
-    table = Table(*heads, title=f"{len(chosen)} data sets")
-    for dataset in chosen:
+    columns = (whole("name"), "task", "lang", whole("splits (rows)"), "license", "local")
+    table = Table(*columns, title=f"{len(datasets)} data sets")
+    for dataset in datasets:
         splits = ", ".join(f"{name} {split.rows:,}" if split.rows else name for name, split in dataset.splits.items())
-        here = sum(data.available(dataset, name, data_dir) for name in dataset.splits)
-        mark = "yes" if here == len(dataset.splits) else f"{here} of {len(dataset.splits)}" if here else "no"
-        table.add_row(dataset.name, dataset.task, dataset.language, splits, dataset.license, mark)
+        local = sum(data.available(dataset, name, data_dir) for name in dataset.splits)
+        total = len(dataset.splits)
+        status = "yes" if local == total else f"{local} of {total}" if local else "no"
+        table.add_row(dataset.name, dataset.task, dataset.language, splits, dataset.license, status)
     out.print(table)
 
 
-def _described(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
-    """A data set as JSON: everything the registry knows, and where each file is."""
+def _to_dict(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
+    """Return a data set as JSON: its registry entry, and where each file is."""
     return {
         "name": dataset.name,
         "task": dataset.task,
@@ -59,9 +61,9 @@ def _described(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
             name: {
                 "rows": split.rows,
                 "task": split.task or dataset.task,
-                "here": data.available(dataset, name, data_dir),
+                "local": data.available(dataset, name, data_dir),
                 "files": [
-                    asdict(file) | {"found": str(path) if (path := find(file, data_dir)) else None}
+                    asdict(file) | {"local_path": str(path) if (path := find(file, data_dir)) else None}
                     for file in split.files
                 ],
             }
@@ -77,34 +79,34 @@ def fetch(
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Download data sets from their public homes, verified by checksum; goes on where an earlier call stopped."""
-    wanted = []
+    """Download data sets and verify their checksums; resumes an interrupted download."""
+    splits = []
     for name in names:
         dataset, split = data.resolve(name)
-        wanted += [(dataset, each) for each in (dataset.splits if name == dataset.name else [split])]
-    found: dict[str, list[dict[str, Any]]] = {}
-    with download_progress() as progress:
-        for dataset, split in wanted:
+        splits += [(dataset, member) for member in (dataset.splits if name == dataset.name else [split])]
+    files_by_split: dict[str, list[dict[str, Any]]] = {}
+    with progress_bars() as on_progress:
+        for dataset, split in splits:
             download = False if offline else None
-            paths = locate(dataset, split, folder=data_dir, download=download, progress=progress)
-            found[f"{dataset.name}-{split}"] = [
+            paths = locate(dataset, split, data_dir=data_dir, download=download, on_progress=on_progress)
+            files_by_split[f"{dataset.name}-{split}"] = [
                 {"path": str(path), "verified": verified(file, path)}
                 for file, path in zip(dataset.splits[split].files, paths, strict=True)
             ]
-    wrong = [file["path"] for files in found.values() for file in files if file["verified"] is False]
+    wrong = [file["path"] for files in files_by_split.values() for file in files if file["verified"] is False]
     if json:
-        print_json(found)
+        print_json(files_by_split)
     else:
-        _print_files(found)
+        _print_files(files_by_split)
     if wrong:
-        raise KosbertError(f"{wrong[0]} is not the file that was published: remove it, then run the same command")
+        raise KosbertError(f"{wrong[0]} differs from the published file: remove it, then run the same command")
 
 
-def _print_files(found: dict[str, list[dict[str, Any]]]) -> None:
-    verdicts = {True: "as published", False: "[red]not the published bytes[/]", None: "no checksum published"}
-    for reference, files in found.items():
+def _print_files(files_by_split: dict[str, list[dict[str, Any]]]) -> None:
+    verdicts = {True: "checksum verified", False: "[red]differs from the published file[/]", None: "no checksum"}
+    for reference, files in files_by_split.items():
         if not files:
-            out.print(f"{reference}: made on the spot, nothing to fetch")
+            out.print(f"{reference}: generated, nothing to download")
         for file in files:
             out.print(f"{reference}: {file['path']} ({verdicts[file['verified']]})", soft_wrap=True, highlight=False)
 
@@ -112,22 +114,23 @@ def _print_files(found: dict[str, list[dict[str, Any]]]) -> None:
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A data set (korsts) or a split (korsts-test).", show_default=False)],
-    split: Annotated[str, typer.Option(help="Which split; the data set's default without it.")] = "",
-    head: Annotated[int | None, typer.Option(min=0, help="How many rows; 5 in a table, all with --json.")] = None,
+    split: Annotated[str, typer.Option(help="Split; the default split of the data set if omitted.")] = "",
+    head: Annotated[int | None, typer.Option(min=0, help="Number of rows; 5 in a table, all with --json.")] = None,
     offline: OfflineOption = False,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what a split holds: its rows, exactly as published."""
-    dataset, chosen = data.resolve(name)
+    """Show the rows of a split, exactly as published."""
+    dataset, split_name = data.resolve(name)
     if split:
-        chosen, _ = dataset.split(split)
-    reference = f"{dataset.name}-{chosen}"
-    with download_progress() as progress:
-        rows = data.load(reference, folder=data_dir, download=False if offline else None, progress=progress)
+        split_name, _ = dataset.split(split)
+    reference = f"{dataset.name}-{split_name}"
+    with progress_bars() as on_progress:
+        rows = data.load(reference, data_dir=data_dir, download=False if offline else None, on_progress=on_progress)
     if json:
         shown = rows if head is None else rows[:head]
-        print_json({"name": dataset.name, "split": chosen, "count": len(rows), "rows": [asdict(row) for row in shown]})
+        document = {"name": dataset.name, "split": split_name, "count": len(rows)}
+        print_json(document | {"rows": [asdict(row) for row in shown]})
         return
     shown = rows[: 5 if head is None else head]
     out.print(f"[bold]{reference}[/]: {len(rows):,} rows. {dataset.description}")
@@ -141,33 +144,36 @@ def show(
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="A split, e.g. what you train on.", show_default=False)],
-    against: Annotated[str, typer.Option(help="Another split, e.g. what you report on.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A split, e.g. your training data.", show_default=False)],
+    against: Annotated[str, typer.Option(help="The held-out split, e.g. your test set.", show_default=False)],
     near: Annotated[float, typer.Option(min=0.3, max=1.0, help="Similarity that counts as a near-duplicate.")] = 0.8,
-    examples: Annotated[int, typer.Option(min=0, help="How many examples of each kind.")] = 3,
+    examples: Annotated[int, typer.Option(min=0, help="Number of examples per level.")] = 3,
     offline: OfflineOption = False,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check two splits for leakage: sentences and pairs that are in both, exactly, normalized, nearly."""
-    from kosbert.data.leakage import overlap  # brings scipy
+    from kosbert.data.leakage import overlap  # imports scipy
 
-    with download_progress() as progress:
+    with progress_bars() as on_progress:
         download = False if offline else None
-        first, second = (
-            data.load(each, folder=data_dir, download=download, progress=progress) for each in (name, against)
+        rows, held_out = (
+            data.load(reference, data_dir=data_dir, download=download, on_progress=on_progress)
+            for reference in (name, against)
         )
     with err.status("comparing"):
-        found = overlap(first, second, near=near, examples=examples)
+        overlaps = overlap(rows, held_out, near=near, examples=examples)
     if json:
-        print_json({"name": name, "against": against, "near": near, "overlap": [asdict(each) for each in found]})
+        document = {"name": name, "against": against, "near": near}
+        print_json(document | {"overlap": [asdict(level) for level in overlaps]})
         return
     table = Table("unit", "level", "in both", f"of {against}", "share", title=f"{name} against {against}")
-    for each in found:
-        share = f"{each.count / each.total:.1%}" if each.total else "–"
-        table.add_row(each.unit, each.level, f"{each.count:,}", f"{each.total:,}", share)
+    for level in overlaps:
+        share = f"{level.count / level.total:.1%}" if level.total else "–"
+        table.add_row(level.unit, level.level, f"{level.count:,}", f"{level.total:,}", share)
     out.print(table)
-    for each in found:
-        for example in each.examples:
-            theirs, ours = (escape(" / ".join(texts)) for texts in (example.against, example.rows))
-            out.print(f"[dim]{each.level} {each.unit} ({example.similarity:.2f}):[/] {theirs} [dim]↔[/] {ours}")
+    for level in overlaps:
+        for example in level.examples:
+            held_out_text, row_text = (escape(" / ".join(texts)) for texts in (example.held_out, example.rows))
+            similarity = f"[dim]{level.level} {level.unit} ({example.similarity:.2f}):[/]"
+            out.print(f"{similarity} {held_out_text} [dim]↔[/] {row_text}")

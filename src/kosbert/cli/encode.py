@@ -1,89 +1,78 @@
-"""`kosbert encode`: a file of sentences becomes a folder of vectors."""
+"""`kosbert encode`: encode a file of sentences into a directory of vectors."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from kosbert.cli.output import JsonOption, err, out, print_json
+from kosbert.cli.output import JsonOption, ModelOption, out, print_json
 from kosbert.errors import UsageError
+from kosbert.progress import progress_bars
 
-if TYPE_CHECKING:
-    from kosbert.bulk.shards import Manifest
-
-_FORMS, _PRECISIONS, _ENGINES = ("parquet", "npy"), ("float32", "float16"), ("local", "ray")
+_FORMATS, _PRECISIONS, _ENGINES = ("parquet", "npy"), ("float32", "float16"), ("local", "ray")
 
 
 def encode(
     source: Annotated[str, typer.Argument(metavar="IN", help="Text, CSV, TSV, JSON Lines or Parquet; .gz, .zst.")],
-    directory: Annotated[str, typer.Option("--out", help="A folder of its own.", show_default=False)],
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="builtin, a directory or a Hugging Face name.")
-    ] = "builtin",
-    text_column: Annotated[str, typer.Option(help="The column with the sentences.")] = "text",
-    id_column: Annotated[str, typer.Option(help="The column with their ids; the line without it.")] = "",
-    form: Annotated[str, typer.Option("--format", help="parquet or npy.")] = "parquet",
+    directory: Annotated[str, typer.Option("--out", help="Output directory, new or empty.", show_default=False)],
+    model: ModelOption = "builtin",
+    text_column: Annotated[str, typer.Option(help="Column with the sentences.")] = "text",
+    id_column: Annotated[str, typer.Option(help="Column with ids; default: the line number.")] = "",
+    format: Annotated[str, typer.Option(help="parquet or npy.")] = "parquet",
     precision: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
-    dim: Annotated[int | None, typer.Option(min=1, help="Only the first dimensions.", show_default=False)] = None,
-    normalize: Annotated[bool, typer.Option(help="Vectors of length 1.")] = True,
-    keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the sentences beside their vectors.")] = False,
-    shard: Annotated[int, typer.Option(min=1, help="Rows of a shard: what a kill may cost.")] = 50_000,
+    dim: Annotated[int | None, typer.Option(min=1, help="Keep only the first dimensions.", show_default=False)] = None,
+    normalize: Annotated[bool, typer.Option(help="Scale vectors to length 1.")] = True,
+    keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the sentences next to their vectors.")] = False,
+    shard_size: Annotated[int, typer.Option(min=1, help="Rows per shard (work lost if interrupted).")] = 50_000,
     engine: Annotated[str, typer.Option(help="local, or ray: Parquet in and out, on a cluster.")] = "local",
     address: Annotated[
-        str, typer.Option(help="Of the Ray cluster (auto, ray://host:10001); none starts one here.", show_default=False)
+        str, typer.Option(help="Ray cluster (auto, ray://host:10001); default: start a local one.", show_default=False)
     ] = "",
-    workers: Annotated[int, typer.Option(min=0, help="Ray actors; 0: as many as there is room for.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Ray actors; 0: as many as the cluster has CPUs for.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Encode a file of any size: kosbert encode reviews.csv.gz --out vectors. Run again, it goes on where it was."""
+    """Encode a file of any size: kosbert encode reviews.csv.gz --out vectors. Run it again to resume."""
     from kosbert.bulk import encode_file
 
-    for value, allowed in ((form, _FORMS), (precision, _PRECISIONS), (engine, _ENGINES)):
-        if value not in allowed:
-            raise UsageError(f"{value!r} is impossible here: choose {' or '.join(allowed)}")
+    options = (("--format", format, _FORMATS), ("--precision", precision, _PRECISIONS), ("--engine", engine, _ENGINES))
+    for option, value, choices in options:
+        if value not in choices:
+            raise UsageError(f"{option} {value} does not exist: choose {' or '.join(choices)}")
     if engine == "ray":
-        if form != "parquet" or id_column or keep_text:
+        if format != "parquet" or id_column or keep_text:
             raise UsageError(
                 "Ray writes Parquet with every column of the input: drop --format, --id-column, --keep-text"
             )
-        _on_ray(
-            source, directory, json, model=model, address=address or None, workers=workers, text=text_column, dim=dim,
-            normalize=normalize, precision=precision,
+        _encode_on_ray(
+            source, directory, json, model=model, address=address or None, workers=workers, text_column=text_column,
+            truncate_dim=dim, normalize_embeddings=normalize, precision=precision,
         )  # fmt: skip
         return
     if address or workers:
-        raise UsageError("--address and --workers belong to a cluster: add --engine ray")
-    columns = (
-        TextColumn("encoding"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[standing]}"),
-    )
-    with Progress(*columns, console=err) as bar:
-        task = bar.add_task("", total=None, standing="")
-
-        def report(position: int, size: int, manifest: "Manifest") -> None:
-            standing = f"{manifest.rows:,} vectors on disk"
-            bar.update(task, completed=position, total=max(1, size), standing=standing)
-
-        done = encode_file(
-            Path(source), Path(directory), model=model, text=text_column, id=id_column, form=form, precision=precision,  # type: ignore[arg-type]
-            dim=dim, normalize=normalize, keep_text=keep_text, shard=shard, report=report,
+        raise UsageError("--address and --workers are for a cluster: add --engine ray")
+    with progress_bars() as on_progress:
+        summary = encode_file(
+            source, directory, model=model, text_column=text_column, id_column=id_column, format=format,  # type: ignore[arg-type]
+            precision=precision, truncate_dim=dim, normalize_embeddings=normalize, keep_text=keep_text,  # type: ignore[arg-type]
+            shard_size=shard_size, on_progress=on_progress,
         )  # fmt: skip
     if json:
-        counts = {"vectors": done.rows, "rejects": done.rejects, "shards": done.shards, "remembered": done.remembered}
-        print_json({"out": str(done.path), **counts})
+        print_json(
+            {
+                "out": str(summary.path),
+                "vectors": summary.rows,
+                "rejects": summary.rejects,
+                "shards": summary.shards,
+                "cache_hits": summary.cache_hits,
+            }
+        )
         return
-    seen = f", {done.remembered:,} of them seen before" if done.remembered else ""
-    out.print(f"{done.rows:,} vectors in {done.shards} shards{seen}: {done.path}", soft_wrap=True)
-    if done.rejects:
-        out.print(f"{done.rejects:,} rows were rejected: {done.path / 'rejects.jsonl'}", soft_wrap=True)
+    cached = f", {summary.cache_hits:,} of them duplicates" if summary.cache_hits else ""
+    out.print(f"{summary.rows:,} vectors in {summary.shards} shards{cached}: {summary.path}", soft_wrap=True)
+    if summary.rejects:
+        out.print(f"{summary.rejects:,} rows were rejected: {summary.path / 'rejects.jsonl'}", soft_wrap=True)
 
 
-def _on_ray(source: str, directory: str, json: bool, **options: Any) -> None:
+def _encode_on_ray(source: str, directory: str, json: bool, **options: Any) -> None:
     from kosbert.bulk.ray_encode import encode_on_ray
 
     rows = encode_on_ray(source, directory, **options)

@@ -1,4 +1,4 @@
-"""`kosbert evaluate` and `kosbert compare`: scores with intervals, and whether a difference is one."""
+"""`kosbert evaluate` and `kosbert compare`: scores with confidence intervals, and significant differences."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -9,14 +9,15 @@ import typer
 from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, download_progress, err, out, print_json
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
 from kosbert.errors import KosbertError, UsageError
+from kosbert.progress import ProgressEvent, progress_bars
 
 if TYPE_CHECKING:
-    from kosbert.evaluation.evaluate import Comparison, Evaluation, ScoredSet
-    from kosbert.evaluation.significance import Interval, Seeds
-    from kosbert.evaluation.slices import Slice
-    from kosbert.evaluation.sts import Subtasks
+    from kosbert.evaluation.evaluate import ComparisonResult, EvaluationResult, STSDataset
+    from kosbert.evaluation.significance import ConfidenceInterval, SeedStatistics
+    from kosbert.evaluation.slices import SliceScore
+    from kosbert.evaluation.sts import SubtaskScores
     from kosbert.model.encoder import SupportsEncode
 
 OnOption = Annotated[
@@ -24,19 +25,19 @@ OnOption = Annotated[
     typer.Option("--on", metavar="SET...", help="Splits (korsts-test) or files with sentence1, sentence2 and score."),
 ]
 ColumnOption = Annotated[
-    list[str] | None, typer.Option("--column", help="A file's column by its role: score=점수; may be repeated.")
+    list[str] | None, typer.Option("--column", help="Column of a file for a role: score=점수; may be repeated.")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the resampling.")]
 SEMEVAL = ("sts12", "sts13", "sts14", "sts15", "sts16")
 
 
 def evaluate(
-    names: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="builtin (the default), a directory, a hub name or a baseline (tfidf); 'runs/seed-*', quoted, for the "
-            "mean and spread.",
+            help="builtin (the default), a directory, a Hugging Face name or a baseline (tfidf); a quoted pattern "
+            "'runs/seed-*' gives mean and std over seeds.",
             show_default=False,
         ),
     ] = None,
@@ -46,10 +47,10 @@ def evaluate(
         typer.Option(metavar="A.npy B.npy", help="Vectors of the first and second sentences, instead of a model."),
     ] = None,
     slices: Annotated[
-        bool, typer.Option("--slices", help="Also by source, length and overlap, and beside people.")
+        bool, typer.Option("--slices", help="Also score by source, length and overlap; show human agreement.")
     ] = False,
     training: Annotated[
-        str, typer.Option(metavar="SPLIT", help="Also with and without what leaked from this training split.")
+        str, typer.Option(metavar="SPLIT", help="Also score with and without pairs leaked from this training split.")
     ] = "",
     column: ColumnOption = None,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples of the intervals.")] = 2_000,
@@ -57,110 +58,121 @@ def evaluate(
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Score a model on similarity sets: kosbert evaluate MODEL --on korsts-test klue-sts-dev."""
+    """Score a model on STS datasets: kosbert evaluate MODEL --on korsts-test klue-sts-dev."""
+    from kosbert.data.loading import read_records
     from kosbert.evaluation.evaluate import evaluate as score
-    from kosbert.evaluation.evaluate import read_rows, read_vectors
+    from kosbert.evaluation.evaluate import read_vectors
     from kosbert.evaluation.sts import encode_pairs
 
-    names = names or []
-    if not vectors and (not names or _is_a_set(names[0])):
-        names = ["builtin", *names]
-    wanted = 0 if vectors else 1
-    models = _models(names, wanted, "MODEL, or --vectors A.npy B.npy")
-    sets = _sets(on, names[wanted:], column, data_dir)
-    if vectors and len(sets) > 1:
-        raise UsageError(f"one pair of vector files fits one set, not {len(sets)}: give --vectors with a single --on")
-    rows = read_rows(training, folder=data_dir) if training else None
-    settings: dict[str, Any] = {"cut": slices, "training": rows, "resamples": resamples, "seed": seed}
-    runs: dict[str, list[Evaluation]] = {}
+    arguments = arguments or []
+    if not vectors and (not arguments or _is_dataset(arguments[0])):
+        arguments = ["builtin", *arguments]
+    model_count = 0 if vectors else 1
+    models = _models(arguments, model_count, "MODEL, or --vectors A.npy B.npy")
+    datasets = _datasets(on, arguments[model_count:], column, data_dir)
+    if vectors and len(datasets) > 1:
+        raise UsageError(
+            f"one pair of vector files fits one set, not {len(datasets)}: give --vectors with a single --on"
+        )
+    training_rows = read_records(training, data_dir=data_dir) if training else None
+    settings: dict[str, Any] = {"slices": slices, "training": training_rows, "resamples": resamples, "seed": seed}
+    runs: dict[str, list[EvaluationResult]] = {}
     if vectors:
-        runs["vectors"] = [score((read_vectors(vectors[0]), read_vectors(vectors[1])), sets[0], **settings)]
-    for model in _runs(models[0]) if models else ():
-        encoder = _encoder(model, data_dir)
+        embeddings = read_vectors(vectors[0]), read_vectors(vectors[1])
+        runs["vectors"] = [score(embeddings, datasets[0], **settings)]
+    for model in _expand_pattern(models[0]) if models else ():
+        encoder = _load_encoder(model, data_dir)
         runs[model] = []
-        for each in sets:
-            with err.status(f"{model}: {each.name}"):
-                runs[model].append(score(encode_pairs(encoder, each.pairs), each, **settings))
+        with progress_bars() as on_progress:
+            for done, dataset in enumerate(datasets):
+                on_progress(ProgressEvent(f"evaluate {Path(model).name}", done, len(datasets), "datasets"))
+                runs[model].append(score(encode_pairs(encoder, dataset.pairs), dataset, **settings))
+            on_progress(ProgressEvent(f"evaluate {Path(model).name}", len(datasets), len(datasets), "datasets"))
     if json:
         print_json(_document(runs))
         return
-    for model, evaluations in runs.items():
-        _print_evaluations(model, evaluations)
+    for model, results in runs.items():
+        _print_results(model, results)
     if len(runs) > 1:
-        _print_seeds(models[0], runs)
-    _print_anchors(runs)
+        _print_seed_statistics(models[0], runs)
+    _print_published_scores(runs)
 
 
 def compare(
-    names: Annotated[list[str] | None, typer.Argument(metavar="A B", help="Two models.", show_default=False)] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="A B", help="Two models.", show_default=False)
+    ] = None,
     on: OnOption = None,
     coefficient: Annotated[str, typer.Option(help="spearman or pearson.")] = "spearman",
     column: ColumnOption = None,
-    resamples: Annotated[int, typer.Option(min=100, help="Resamples of the bootstrap and of the test.")] = 10_000,
+    resamples: Annotated[int, typer.Option(min=100, help="Resamples of bootstrap and randomization test.")] = 10_000,
     seed: SeedOption = 0,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare two models on the same pairs: kosbert compare A B --on korsts-test klue-sts-dev."""
-    from kosbert.evaluation.evaluate import compare_on
+    from kosbert.evaluation.evaluate import compare_models
 
-    first, second = _models(names or [], 2, "two models, A and B")
-    sets = _sets(on, (names or [])[2:], column, data_dir)
-    encoders = [_encoder(model, data_dir) for model in (first, second)]
-    with err.status(f"comparing {first} with {second}"):
-        found = compare_on(sets, *encoders, coefficient=coefficient, resamples=resamples, seed=seed)
-    if json:
-        print_json(
-            {"first": first, "second": second, "coefficient": coefficient, "sets": [asdict(each) for each in found]}
+    first, second = _models(arguments or [], 2, "two models, A and B")
+    datasets = _datasets(on, (arguments or [])[2:], column, data_dir)
+    encoders = [_load_encoder(model, data_dir) for model in (first, second)]
+    with progress_bars() as on_progress:
+        results = compare_models(
+            datasets, *encoders, coefficient=coefficient, resamples=resamples, seed=seed, on_progress=on_progress
         )
+    if json:
+        document = {"first": first, "second": second, "coefficient": coefficient}
+        print_json(document | {"results": [asdict(result) for result in results]})
         return
-    _print_comparisons(first, second, coefficient, found)
+    _print_comparisons(first, second, coefficient, results)
 
 
-def _is_a_set(name: str) -> bool:
-    """Whether what stands where a model might is one more set: kosbert evaluate --on korsts-test klue-sts-dev."""
+def _is_dataset(argument: str) -> bool:
+    """Return whether an argument is a dataset and not a model, as in `evaluate --on korsts-test klue-sts-dev`."""
     from kosbert.data.registry import references
 
-    if name.endswith(".onnx"):  # a model that reads strings
+    if argument.endswith(".onnx"):  # an ONNX model that takes strings
         return False
-    return Path(name).is_file() or (not Path(name).exists() and name in set(references()))
+    return Path(argument).is_file() or (not Path(argument).exists() and argument in set(references()))
 
 
-def _models(names: Sequence[str], wanted: int, what: str) -> Sequence[str]:
-    """Take the models from the front of the arguments; what follows them are more sets (`--on a b c`)."""
-    if len(names) < wanted:
-        raise UsageError(f"say what to evaluate: give {what}, before --on")
-    return names[:wanted]
+def _models(arguments: Sequence[str], count: int, expected: str) -> Sequence[str]:
+    """Take the models from the front of the arguments; what follows them are more datasets (`--on a b c`)."""
+    if len(arguments) < count:
+        raise UsageError(f"there is no model to evaluate: give {expected}, before --on")
+    return arguments[:count]
 
 
-def _runs(model: str) -> list[str]:
-    """One model, or all that fit a pattern: runs that differ in their seed."""
-    if not any(sign in model for sign in "*?[") or Path(model).exists():
+def _expand_pattern(model: str) -> list[str]:
+    """Return the model, or the directories that match a pattern: runs with different seeds."""
+    if not any(character in model for character in "*?[") or Path(model).exists():
         return [model]
-    start, pattern = Path(model).anchor, model.removeprefix(Path(model).anchor)
-    found = sorted(str(path) for path in Path(start).glob(pattern) if path.is_dir())
-    if not found:
-        raise UsageError(f"no directory fits {model}: give a pattern of model directories")
-    return found
+    root, pattern = Path(model).anchor, model.removeprefix(Path(model).anchor)
+    directories = sorted(str(path) for path in Path(root).glob(pattern) if path.is_dir())
+    if not directories:
+        raise UsageError(f"no directory matches {model}: give a pattern of model directories")
+    return directories
 
 
-def _sets(
+def _datasets(
     on: Iterable[str] | None, more: Iterable[str], column: Iterable[str] | None, data_dir: Path | None
-) -> list["ScoredSet"]:
-    """Read what `--on` names, each once; a value may hold several, with commas."""
+) -> list["STSDataset"]:
+    """Read the datasets of `--on`, each once; a value may hold several, separated by commas."""
     from kosbert.evaluation.evaluate import parse_columns, read_set
 
     values = [*(on or ()), *more]
-    parts = (part.strip() for value in values for part in ([value] if Path(value).is_file() else value.split(",")))
-    references = dict.fromkeys(part for part in parts if part)
+    names = (name.strip() for value in values for name in ([value] if Path(value).is_file() else value.split(",")))
+    references = dict.fromkeys(name for name in names if name)
     if not references:
-        raise UsageError("say what to evaluate on: give --on with splits or files, e.g. --on korsts-test")
+        raise UsageError("there is no dataset to evaluate on: give --on with splits or files, e.g. --on korsts-test")
     columns = parse_columns(column or ())
-    with download_progress() as progress:
-        return [read_set(each, folder=data_dir, columns=columns, progress=progress) for each in references]
+    with progress_bars() as on_progress:
+        return [
+            read_set(reference, data_dir=data_dir, columns=columns, on_progress=on_progress) for reference in references
+        ]
 
 
-def _encoder(name: str, data_dir: Path | None) -> "SupportsEncode":
+def _load_encoder(name: str, data_dir: Path | None) -> "SupportsEncode":
     from kosbert.model import load_any
 
     try:
@@ -169,162 +181,167 @@ def _encoder(name: str, data_dir: Path | None) -> "SupportsEncode":
     except UsageError:
         raise
     except KosbertError as error:
-        if Path(name).exists():  # the name is right and what it names is broken
+        if Path(name).exists():  # the name is right, the model is damaged
             raise
         raise UsageError(str(error)) from error
 
 
-def _document(runs: dict[str, list["Evaluation"]]) -> dict[str, Any]:
-    """The JSON of `evaluate`: one model with its sets, or several with their mean and spread."""
-    models = [{"model": model, "sets": [asdict(each) for each in evaluations]} for model, evaluations in runs.items()]
+def _document(runs: dict[str, list["EvaluationResult"]]) -> dict[str, Any]:
+    """Build the JSON of `evaluate`: one model with its results, or several with statistics over seeds."""
+    models = [{"model": model, "results": [asdict(result) for result in results]} for model, results in runs.items()]
     if len(models) == 1:
         return models[0]
     return {
         "models": models,
         "seeds": {
-            name: {measure: seeds and asdict(seeds) for measure, seeds in measures.items()}
-            for name, measures in _over_seeds(runs).items()
+            dataset: {metric: statistics and asdict(statistics) for metric, statistics in metrics.items()}
+            for dataset, metrics in _seed_statistics(runs).items()
         },
     }
 
 
-def _over_seeds(runs: dict[str, list["Evaluation"]]) -> dict[str, dict[str, "Seeds | None"]]:
-    from kosbert.evaluation.significance import over_seeds
+def _seed_statistics(runs: dict[str, list["EvaluationResult"]]) -> dict[str, dict[str, "SeedStatistics | None"]]:
+    """Return mean, std and interval over the runs, by dataset and metric; None if one of the scores is undefined."""
+    from kosbert.evaluation.significance import seed_statistics
 
-    found: dict[str, dict[str, Seeds | None]] = {}
-    for same_set in zip(*runs.values(), strict=True):
-        found[same_set[0].name] = {
-            measure: over_seeds(scores)
-            if None not in (scores := [each.correlations[measure] for each in same_set])
-            else None
-            for measure in same_set[0].correlations
-        }
-    return found
-
-
-def _hundred(value: float | None) -> str:
-    return "undefined" if value is None else f"{100 * value:.2f}"
+    by_dataset: dict[str, dict[str, SeedStatistics | None]] = {}
+    for results in zip(*runs.values(), strict=True):
+        metrics = by_dataset[results[0].dataset] = {}
+        for metric in results[0].correlations:
+            scores = [score for result in results if (score := result.correlations[metric]) is not None]
+            metrics[metric] = seed_statistics(scores) if len(scores) == len(results) else None
+    return by_dataset
 
 
-def _range(interval: "Interval | None") -> str:
+def _percent(score: float | None) -> str:
+    return "undefined" if score is None else f"{100 * score:.2f}"
+
+
+def _range(interval: "ConfidenceInterval | None") -> str:
     return "–" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
 
 
-def _heading(measure: str) -> str:
-    """`euclidean_pearson` → `Euclidean Pearson`."""
-    return " ".join(word if word in ("cosine", "dot", "average") else word.capitalize() for word in measure.split("_"))
+def _heading(metric: str) -> str:
+    """Turn `euclidean_pearson` into `Euclidean Pearson`."""
+    return " ".join(word if word in ("cosine", "dot", "average") else word.capitalize() for word in metric.split("_"))
 
 
 def _table(title: str, *headings: str) -> Table:
-    """A table without frame; a heading that begins with > is of a column of numbers."""
+    """Make a table without a frame; columns whose heading starts with > are aligned to the right."""
     table = Table(title=title or None, box=box.SIMPLE, collapse_padding=True, pad_edge=False)
     for heading in headings:
         table.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")
     return table
 
 
-def _print_evaluations(model: str, evaluations: Sequence["Evaluation"]) -> None:
-    table = _table(model, "×100", *(f">{each.name}" for each in evaluations))
-    table.add_row("pairs", *(f"{each.pairs:,}" for each in evaluations))
-    for measure in evaluations[0].correlations:
-        table.add_row(_heading(measure), *(_hundred(each.correlations[measure]) for each in evaluations))
-        if measure == "cosine_pearson":
-            table.add_row("  95% interval", *(_range(each.pearson) for each in evaluations), style="dim")
-        if measure == "cosine_spearman":
-            table.add_row("  95% interval", *(_range(each.spearman) for each in evaluations), style="dim")
+def _print_results(model: str, results: Sequence["EvaluationResult"]) -> None:
+    table = _table(model, "×100", *(f">{result.dataset}" for result in results))
+    table.add_row("pairs", *(f"{result.pairs:,}" for result in results))
+    for metric in results[0].correlations:
+        table.add_row(_heading(metric), *(_percent(result.correlations[metric]) for result in results))
+        if metric == "cosine_pearson":
+            table.add_row("  95% CI", *(_range(result.cosine_pearson) for result in results), style="dim")
+        if metric == "cosine_spearman":
+            table.add_row("  95% CI", *(_range(result.cosine_spearman) for result in results), style="dim")
     out.print(table)
-    for each in evaluations:
-        if each.subtasks and each.name.removesuffix("-test") in SEMEVAL:
-            _print_subtasks(each.name, each.subtasks)
-        if each.slices:
-            _print_slices(each.name, each.slices)
-        if each.human:
+    for result in results:
+        if result.subtasks and result.dataset.removesuffix("-test") in SEMEVAL:
+            _print_subtasks(result.dataset, result.subtasks)
+        if result.slices:
+            _print_slices(result.dataset, result.slices)
+        if result.human_agreement:
+            agreement = result.human_agreement
             out.print(
-                f"[bold]{each.name}[/]: one annotator against the others ({each.human.pairs:,} pairs): Spearman "
-                f"{_hundred(each.human.spearman.value)} ({_range(each.human.spearman)}), Pearson "
-                f"{_hundred(each.human.pearson.value)} ({_range(each.human.pearson)})",
+                f"[bold]{result.dataset}[/]: one annotator against the others ({agreement.pairs:,} pairs): Spearman "
+                f"{_percent(agreement.spearman.value)} ({_range(agreement.spearman)}), Pearson "
+                f"{_percent(agreement.pearson.value)} ({_range(agreement.pearson)})",
                 highlight=False,
             )
 
 
-def _print_subtasks(name: str, found: "Subtasks") -> None:
-    table = _table(f"{name} by sub-task, cosine ×100", "sub-task", ">pairs", ">Pearson", ">Spearman")
-    whole = {"all (pooled)": found.all, "mean": found.mean, "weighted mean": found.weighted_mean}
-    for number, (part, scores) in enumerate((found.parts | whole).items(), start=1):
-        cells = (f"{scores.pairs:,}", _hundred(scores.pearson), _hundred(scores.spearman))
-        table.add_row(part, *cells, end_section=number == len(found.parts))
+def _print_subtasks(dataset: str, scores: "SubtaskScores") -> None:
+    table = _table(f"{dataset} by subtask, cosine ×100", "subtask", ">pairs", ">Pearson", ">Spearman")
+    aggregates = {"all (pooled)": scores.all, "mean": scores.mean, "weighted mean": scores.weighted_mean}
+    for number, (name, score) in enumerate((scores.by_subtask | aggregates).items(), start=1):
+        cells = (f"{score.pairs:,}", _percent(score.pearson), _percent(score.spearman))
+        table.add_row(name, *cells, end_section=number == len(scores.by_subtask))
     out.print(table)
 
 
-def _print_slices(name: str, found: Sequence["Slice"]) -> None:
-    headings = ("slice", "", ">pairs", ">Pearson", ">Spearman", ">95% interval")
-    table = _table(f"{name} by slices, cosine ×100", *headings)
-    for place, each in enumerate(found):
-        new = place == 0 or found[place - 1].kind != each.kind
-        last = place + 1 < len(found) and found[place + 1].kind != each.kind
-        scores = (_hundred(score.value if score else None) for score in (each.pearson, each.spearman))
-        cells = (f"{each.pairs:,}", *scores, _range(each.spearman))
-        table.add_row(each.kind if new else "", each.name, *cells, end_section=last)
+def _print_slices(dataset: str, slices: Sequence["SliceScore"]) -> None:
+    headings = ("slice", "", ">pairs", ">Pearson", ">Spearman", ">95% CI")
+    table = _table(f"{dataset} by slice, cosine ×100", *headings)
+    for index, part in enumerate(slices):
+        is_first = index == 0 or slices[index - 1].kind != part.kind
+        is_last = index + 1 < len(slices) and slices[index + 1].kind != part.kind
+        scores = (_percent(interval.value if interval else None) for interval in (part.pearson, part.spearman))
+        cells = (f"{part.pairs:,}", *scores, _range(part.spearman))
+        table.add_row(part.kind if is_first else "", part.name, *cells, end_section=is_last)
     out.print(table)
 
 
-def _print_seeds(pattern: str, runs: dict[str, list["Evaluation"]]) -> None:
-    headings = ("set", "measure", ">mean", ">std", ">95% t-interval")
+def _print_seed_statistics(pattern: str, runs: dict[str, list["EvaluationResult"]]) -> None:
+    headings = ("dataset", "metric", ">mean", ">std", ">95% CI (t)")
     table = _table(f"{pattern}: {len(runs)} runs, ×100", *headings)
-    for name, measures in _over_seeds(runs).items():
-        for measure in ("cosine_pearson", "cosine_spearman", "average"):
-            seeds = measures[measure]
+    for dataset, metrics in _seed_statistics(runs).items():
+        for metric in ("cosine_pearson", "cosine_spearman", "average"):
+            statistics = metrics[metric]
             cells = ["undefined", "–", "–"]
-            if seeds and seeds.deviation is not None and seeds.low is not None and seeds.high is not None:
-                spread = f"{100 * seeds.low:.2f} to {100 * seeds.high:.2f}"
-                cells = [_hundred(seeds.mean), _hundred(seeds.deviation), spread]
-            table.add_row(name, _heading(measure), *cells)
+            if statistics and statistics.low is not None and statistics.high is not None:
+                interval = f"{100 * statistics.low:.2f} to {100 * statistics.high:.2f}"
+                cells = [_percent(statistics.mean), _percent(statistics.std), interval]
+            table.add_row(dataset, _heading(metric), *cells)
     out.print(table)
 
 
-def _print_anchors(runs: dict[str, list["Evaluation"]]) -> None:
-    """Put what others have published on the same sets below our own rows, by the measure that all of them give."""
-    sets = next(iter(runs.values()))
+def _print_published_scores(runs: dict[str, list["EvaluationResult"]]) -> None:
+    """Print our scores above published ones of the same datasets, by the metric that all of them report."""
+    first_results = next(iter(runs.values()))
     published: dict[tuple[str, str], dict[str, str]] = {}
-    for each in sets:
-        for anchor in each.published:
-            if anchor.measure == "cosine_spearman":
-                spread = "" if anchor.deviation is None else f" ± {_hundred(anchor.deviation)}"
-                row = published.setdefault((anchor.model, anchor.source), {})
-                row[each.name] = _hundred(anchor.value) + spread
+    for result in first_results:
+        for score in result.published_scores:
+            if score.metric == "cosine_spearman":
+                std = "" if score.std is None else f" ± {_percent(score.std)}"
+                row = published.setdefault((score.model, score.source), {})
+                row[result.dataset] = _percent(score.value) + std
     if not published:
         return
     sources = list(dict.fromkeys(source for _, source in published))
-    headings = ("cosine Spearman ×100", *(f">{each.name}" for each in sets), "source")
-    table = _table("Published, for scale", *headings)
-    for model, evaluations in runs.items():
-        scores = (_hundred(each.correlations["cosine_spearman"]) for each in evaluations)
+    headings = ("cosine Spearman ×100", *(f">{result.dataset}" for result in first_results), "source")
+    table = _table("Published scores", *headings)
+    for model, results in runs.items():
+        scores = (_percent(result.correlations["cosine_spearman"]) for result in results)
         name = Path(model).name if Path(model).is_dir() else model
         table.add_row(name, *scores, "this run", style="bold", end_section=model == list(runs)[-1])
     for (model, source), row in published.items():
-        table.add_row(model, *(row.get(each.name, "–") for each in sets), f"({sources.index(source) + 1})")
+        cells = (row.get(result.dataset, "–") for result in first_results)
+        table.add_row(model, *cells, f"({sources.index(source) + 1})")
     out.print(table)
     for number, source in enumerate(sources, start=1):
         out.print(f"({number}) {source}", style="dim", highlight=False)
-    out.print("Each with its own caveats: see --json.", style="dim")
+    out.print("Caveats of each score: see --json.", style="dim")
 
 
-def _print_comparisons(first: str, second: str, coefficient: str, found: Sequence["Comparison"]) -> None:
-    table = _table("", "set", ">pairs", ">A", ">B", ">A - B", ">95% interval", ">p (Holm)", "verdict")
-    words = {"first": "[green]A is better[/]", "second": "[green]B is better[/]", "tie": "tie"}
-    for each in found:
+def _print_comparisons(first: str, second: str, coefficient: str, results: Sequence["ComparisonResult"]) -> None:
+    table = _table("", "dataset", ">pairs", ">A", ">B", ">A - B", ">95% CI", ">p", "result")
+    labels = {"first": "[green]A is better[/]", "second": "[green]B is better[/]", "tie": "tie"}
+    for comparison in results:
         cells = ["undefined"] * 2 + ["–"] * 3 + ["undefined"]
-        if each.difference and each.verdict:
-            scores = (each.difference.first, each.difference.second, each.difference.interval.value)
-            sure = (_range(each.difference.interval), f"{each.verdict.p:.4f}", words[each.verdict.winner])
-            cells = [*map(_hundred, scores), *sure]
-        table.add_row(each.name, f"{each.pairs:,}", *cells)
+        if comparison.difference and comparison.result:
+            difference, result = comparison.difference, comparison.result
+            cells = [
+                *map(_percent, (difference.first, difference.second, difference.interval.value)),
+                _range(difference.interval),
+                f"{result.holm_p:.4f}",
+                labels[result.winner],
+            ]
+        table.add_row(comparison.dataset, f"{comparison.pairs:,}", *cells)
     out.print(f"A: {first}\nB: {second}", highlight=False, soft_wrap=True)
     out.print(table)
     out.print(
-        f"{coefficient.capitalize()} of the cosine ×100. Interval: BCa bootstrap of the difference over pairs. "
-        f"p: swapping the models' predictions pair by pair, corrected over {len(found)} set(s) by Holm. "
-        "A tie is a difference that these pairs cannot tell from none.",
+        f"{coefficient.capitalize()} of the cosine ×100. CI: BCa bootstrap of the difference over pairs. "
+        "p: randomization test that swaps the models' predictions pair by pair, with Holm's correction over "
+        f"{len(results)} dataset(s). Tie: the difference is not significant.",
         style="dim",
         highlight=False,
     )

@@ -1,5 +1,6 @@
-"""`kosbert export` and `kosbert verify`: a model for others to run."""
+"""`kosbert export` and `kosbert verify`: write a model for deployment, and check it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,70 +9,76 @@ import typer
 from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
 from kosbert.errors import UsageError
 
-_FORMS = ("onnx", "torch", "both")
+_FORMATS = ("onnx", "torch", "both")
 
 
 def export(
     model: Annotated[str, typer.Argument(help="A directory, a Hugging Face name or builtin.", show_default=False)],
     directory: Annotated[
-        Path | None, typer.Option("--out", help="A directory of its own; MODEL-onnx without it.", show_default=False)
+        Path | None, typer.Option("--out", help="The directory to write; MODEL-onnx by default.", show_default=False)
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="onnx; torch: float16 for training; both.")] = "onnx",
-    int8: Annotated[bool, typer.Option("--int8", help="Whole numbers for the weights, if the gate lets it.")] = False,
+    format: Annotated[str, typer.Option("--format", help="onnx; torch: float16 for training; both.")] = "onnx",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Quantize weights to int8 if the quality gate passes.")
+    ] = False,
     dim: Annotated[int | None, typer.Option(min=1, help="Only the first dimensions.", show_default=False)] = None,
     pca: Annotated[
         str,
-        typer.Option(metavar="SET", help="For --dim: main axes of this text (a data set or file).", show_default=False),
+        typer.Option(metavar="SET", help="Reduce to --dim by PCA on this dataset or file.", show_default=False),
     ] = "",
-    gate: Annotated[str, typer.Option(help="The set on which the cost of int8 is measured.")] = "korsts-dev",
-    max_drop: Annotated[float, typer.Option(min=0, help="Points of Spearman that int8 may cost.")] = 0.5,
+    gate: Annotated[str, typer.Option(metavar="SET", help="The dataset of the quality gate.")] = "korsts-dev",
+    max_drop: Annotated[float, typer.Option(min=0, help="Points of Spearman that int8 may lose.")] = 0.5,
     report: Annotated[
         list[str] | None,
-        typer.Option(help="Score what is written on this set, for its card; may be repeated.", show_default=False),
+        typer.Option(
+            metavar="SET", help="Score the exported model on this dataset, for its card; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
-) -> None:
-    """Write one ONNX graph from token ids to the vector: kosbert export runs/nli-sts/model --int8."""
+) -> None:  # fmt: skip
+    """Export a model as one ONNX graph from token ids to embedding: kosbert export runs/nli-sts/model --int8."""
     from kosbert.data import sentences_of
+    from kosbert.data.loading import read_records
     from kosbert.evaluation.evaluate import read_set
-    from kosbert.export import export as write
-    from kosbert.training.columns import read_rows
+    from kosbert.export import export as run
 
-    if form not in _FORMS:
-        raise UsageError(f"there is no format {form!r}: choose {', '.join(_FORMS)}")
-    target = directory or Path(f"{Path(model).name}-{'int8' if int8 else form}")
-    pairs = (gate, read_set(gate, folder=data_dir).pairs) if int8 else None
+    if format not in _FORMATS:
+        raise UsageError(f"there is no format {format!r}: choose {', '.join(_FORMATS)}")
+    target = directory or Path(f"{Path(model).name}-{'int8' if int8 else format}")
+    gate_pairs = (gate, read_set(gate, data_dir=data_dir).pairs) if int8 else None
     if pca and dim is None:
-        raise UsageError("main axes are for fewer dimensions: say how many with --dim")
-    rows = read_rows([pca], folder=data_dir) if pca else []
-    axes_of = [text for row in rows for text in sentences_of(row)] if pca else None
-    reported = {name: read_set(name, folder=data_dir).pairs for name in report or ()}
-    with err.status("writing the graph"):
-        made = write(
-            model, target, form=form, int8=int8, dim=dim, gate=pairs, max_drop=max_drop, axes_of=axes_of,  # type: ignore[arg-type]
-            report=reported,
+        raise UsageError("PCA reduces the dimensions: give their number with --dim")
+    rows = read_records(pca, data_dir=data_dir) if pca else []
+    pca_sentences = [text for row in rows for text in sentences_of(row)] if pca else None
+    evaluate_on = {name: read_set(name, data_dir=data_dir).pairs for name in report or ()}
+    with err.status("exporting"):
+        result = run(
+            model, target, format=format, int8=int8, dim=dim, gate=gate_pairs, max_drop=max_drop,  # type: ignore[arg-type]
+            pca_sentences=pca_sentences, evaluate_on=evaluate_on,
         )  # fmt: skip
-    cost = made.gate
+    quality_gate = result.quality_gate
     if json:
-        note = {"on": cost.on, "before": cost.before, "after": cost.after, "drop": cost.drop} if cost else None
-        print_json({"model": str(made.path), "bytes": made.bytes, "gate": note})
+        gate_json = asdict(quality_gate) | {"drop": quality_gate.drop} if quality_gate else None
+        print_json({"model": str(result.path), "bytes": result.bytes, "quality_gate": gate_json})
         return
-    if cost:
-        out.print(f"int8 on {cost.on}: {100 * cost.before:.2f} → {100 * cost.after:.2f}, {cost.drop:+.2f} points lost")
-    out.print(f"Model: {made.path} ({made.bytes / 1e6:.1f} MB)", soft_wrap=True)
+    if quality_gate:
+        before, after = 100 * quality_gate.spearman_before, 100 * quality_gate.spearman_after
+        out.print(f"int8 on {quality_gate.dataset}: Spearman {before:.2f} → {after:.2f} ({after - before:+.2f} points)")
+    out.print(f"Model: {result.path} ({result.bytes / 1e6:.1f} MB)", soft_wrap=True)
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(help="What kosbert export wrote.")],
+    directory: Annotated[Path, typer.Argument(help="A directory written by kosbert export.")],
     json: JsonOption = False,
 ) -> None:
-    """Check an exported model: checksums, no pickle and no code, the same vectors as when it was written."""
-    from kosbert.export.verify import verify as check
+    """Check an exported model: checksums, no pickle and no code, same embeddings as at export."""
+    from kosbert.export.verify import verify as run
 
-    found = check(directory)
+    checks = run(directory)
     if json:
-        print_json({"directory": str(directory), "checks": found})
+        print_json({"directory": str(directory), "checks": checks})
         return
-    for line in found:
+    for line in checks:
         out.print(f"[green]✓[/green] {line}")

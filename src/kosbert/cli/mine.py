@@ -1,4 +1,4 @@
-"""`kosbert mine`: the most similar pairs of a file, and what is in it twice."""
+"""`kosbert mine`: similar pairs and duplicates in a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,52 +10,60 @@ from rich.table import Column, Table
 
 from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
 from kosbert.cli.output import JsonOption, out, print_json, whole
+from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
-    from kosbert.search.mining_report import Mined
+    from kosbert.search.mining_report import MiningReport
+
+_MAX_DUPLICATES = 10
 
 
 def mine(
     file: FileArgument,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many pairs.")] = 20,
-    threshold: Annotated[float, typer.Option(help="Cosine from which a sentence repeats an earlier one.")] = 0.95,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of pairs.")] = 20,
+    threshold: Annotated[float, typer.Option(help="Cosine from which a sentence is a duplicate.")] = 0.95,
     dedup: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write FILE without what repeats.", show_default=False)
+        Path | None, typer.Option(metavar="OUT", help="Write FILE without duplicates.", show_default=False)
     ] = None,
     model: ModelOption = "builtin",
     text_column: TextColumnOption = "text",
     json: JsonOption = False,
 ) -> None:
-    """Find the most similar pairs and near-duplicate groups of a file; --dedup writes it without them."""
-    from kosbert.search.mining_report import mine as run
+    """Find the most similar pairs and the duplicates of a file; --dedup writes a copy without duplicates."""
+    from kosbert.search.mining_report import mine as mine_file
 
-    found = run(file, k=k, threshold=threshold, dedup=dedup, model=model, text_column=text_column, progress=True)
+    with progress_bars() as on_progress:
+        report = mine_file(
+            file, k=k, threshold=threshold, dedup=dedup, model=model, text_column=text_column, on_progress=on_progress
+        )
     if json:
-        print_json(found.to_dict())
+        print_json(report.to_dict())
         return
-    _show(found)
+    _print_report(report)
 
 
-def _show(found: "Mined") -> None:
+def _print_report(report: "MiningReport") -> None:
     table = Table(
-        Column("cosine", justify="right"), Column("lines", justify="right"), whole("one"), whole("other"),
+        Column("cosine", justify="right"), Column("lines", justify="right"), whole("sentence 1"), whole("sentence 2"),
         box=box.SIMPLE, pad_edge=False,
     )  # fmt: skip
-    for pair in found.pairs:
-        lines = f"{pair.lines[0]}, {pair.lines[1]}"
-        table.add_row(f"{pair.cosine:.3f}", lines, *map(escape, pair.texts))
+    for pair in report.pairs:
+        table.add_row(f"{pair.cosine:.3f}", f"{pair.lines[0]}, {pair.lines[1]}", *map(escape, pair.texts))
     out.print(table)
     out.print(
-        f"{found.sentences:,} sentences, {found.equal:,} of them equal to an earlier one, {len(found.dropped):,} "
-        f"in all with a cosine of {found.threshold:g} or more to one that is kept, in {found.groups:,} groups",
+        f"{report.sentences:,} sentences, {len(report.duplicates):,} duplicates of {report.duplicate_groups:,} "
+        f"sentences (cosine ≥ {report.threshold:g}), {report.exact_duplicates:,} of them exact",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
-    if found.written:
-        out.print(f"{found.sentences - len(found.dropped):,} sentences written to {found.written}", markup=False)
-    for each in found.dropped[:10]:
+    if report.dedup_file:
+        kept = report.sentences - len(report.duplicates)
+        out.print(f"{kept:,} sentences written to {report.dedup_file}", markup=False)
+    for duplicate in report.duplicates[:_MAX_DUPLICATES]:
         out.print(
-            f"  line {each.line}: {each.text}\n    repeats line {each.kept_line} ({each.cosine:.3f}): {each.kept_text}",
+            f"  line {duplicate.line}: {duplicate.text}\n"
+            f"    duplicate of line {duplicate.kept_line} ({duplicate.cosine:.3f}): {duplicate.kept_text}",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
-    if len(found.dropped) > 10:
-        out.print(f"  … and {len(found.dropped) - 10:,} more; --json lists all", highlight=False)
+    if len(report.duplicates) > _MAX_DUPLICATES:
+        more = len(report.duplicates) - _MAX_DUPLICATES
+        out.print(f"  … and {more:,} more; --json lists all", highlight=False)

@@ -1,17 +1,12 @@
 """Output of commands: one JSON document or a table on standard output, everything else on standard error."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column
-
-from kosbert.data.locate import Progress as Report
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="builtin, a model directory or a Hugging Face name.")]
@@ -39,24 +34,3 @@ def whole(name: str) -> Column:
 def print_json(document: Any) -> None:
     """Print one JSON document: Hangul stays readable, NaN raises an error."""
     print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
-
-
-@contextmanager
-def download_progress() -> Iterator[Report]:
-    """A progress bar a file, on standard error, for what `kosbert.data` downloads."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=False) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = bar.add_task(name, total=total)
-            bar.update(tasks[name], completed=done, total=total)
-
-        yield report

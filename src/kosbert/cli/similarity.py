@@ -1,4 +1,4 @@
-"""`kosbert similarity`: how alike sentences are, at once."""
+"""`kosbert similarity`: compare sentences on the command line."""
 
 from typing import Annotated
 
@@ -9,17 +9,19 @@ from rich.table import Table
 from kosbert.cli.output import JsonOption, ModelOption, out, print_json, whole
 from kosbert.errors import UsageError
 
-_BAR = 20  # signs of a bar for a cosine of 1
+_BAR_WIDTH = 20  # characters of the bar for a cosine of 1
 
 
 def similarity(
     sentence: Annotated[str, typer.Argument(help="A sentence.")],
-    others: Annotated[list[str], typer.Argument(help="What it is compared with: one sentence or more.")],
+    others: Annotated[list[str], typer.Argument(help="One or more sentences to compare it with.")],
     model: ModelOption = "builtin",
-    dim: Annotated[int | None, typer.Option(min=1, help="Only the first dimensions.", show_default=False)] = None,
+    dim: Annotated[
+        int | None, typer.Option(min=1, help="Truncate embeddings to this many dimensions.", show_default=False)
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Cosine of a sentence with others: kosbert similarity "비가 많이 온다" "폭우가 쏟아진다" "주식이 올랐다"."""
+    """Compare a sentence with others: kosbert similarity "비가 많이 온다" "폭우가 쏟아진다" "주식이 올랐다"."""
     from kosbert.model import load
     from kosbert.model.similarity import similarity_matrix
 
@@ -28,12 +30,12 @@ def similarity(
     vectors = load(model).encode([sentence, *others], truncate_dim=dim)
     cosines = similarity_matrix(vectors[:1], vectors[1:])[0]
     if json:
-        found = [
+        scores = [
             {"text": text, "cosine": round(float(cosine), 6)} for text, cosine in zip(others, cosines, strict=True)
         ]
-        print_json({"model": model, "sentence": sentence, "others": found})
+        print_json({"model": model, "sentence": sentence, "others": scores})
         return
     table = Table(whole("sentence"), "cosine", "", title=escape(sentence), title_style="bold")
     for text, cosine in zip(others, cosines, strict=True):
-        table.add_row(escape(text), f"{cosine:.3f}", "█" * max(0, round(_BAR * float(cosine))))
+        table.add_row(escape(text), f"{cosine:.3f}", "█" * max(0, round(_BAR_WIDTH * float(cosine))))
     out.print(table)

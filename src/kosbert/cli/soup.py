@@ -27,7 +27,7 @@ def soup(
     from kosbert.evaluation.evaluate import read_set
     from kosbert.training.soup import soup as make_soup
 
-    dev_sets = {name: read_set(name, folder=data_dir).pairs for name in dev or ["korsts-dev"]}
+    dev_sets = {name: read_set(name, data_dir=data_dir).pairs for name in dev or ["korsts-dev"]}
     with err.status("evaluating averages"):
         result = make_soup(models, dev_sets, directory, weights=weights)
     if json:

@@ -1,4 +1,4 @@
-"""One member of an archive, as bytes: its path inside the archive is never used, so it cannot land elsewhere."""
+"""Extract one member of an archive. Its path inside the archive is never used, so it cannot escape the target."""
 
 import gzip
 import shutil
@@ -12,35 +12,36 @@ from kosbert.errors import UsageError, did_you_mean
 
 BLOCK = 1 << 20
 ENDINGS = (".zip", ".tar.gz", ".tgz")
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError)
-"""What a damaged archive raises while it is read."""
+CORRUPT_ERRORS = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError)
+"""Exceptions that reading a corrupt archive raises."""
 
 Item = TypeVar("Item")
 
 
 def copy_member(archive: Path, member: str, sink: IO[bytes]) -> None:
-    """Stream a member of a .zip, .tar.gz or .tgz into an open file."""
-    (_from_zip if archive.name.lower().endswith(".zip") else _from_tar)(archive, member, sink)
+    """Copy a member of a .zip, .tar.gz or .tgz into an open file."""
+    copy = _copy_from_zip if archive.name.lower().endswith(".zip") else _copy_from_tar
+    copy(archive, member, sink)
 
 
-def _from_zip(archive: Path, member: str, sink: IO[bytes]) -> None:
+def _copy_from_zip(archive: Path, member: str, sink: IO[bytes]) -> None:
     with zipfile.ZipFile(archive) as bundle:
         files = {item.filename: item for item in bundle.infolist() if not item.is_dir()}
-        with bundle.open(_pick(files, member, archive)) as source:
+        with bundle.open(_select(files, member, archive)) as source:
             shutil.copyfileobj(source, sink, BLOCK)
 
 
-def _from_tar(archive: Path, member: str, sink: IO[bytes]) -> None:
+def _copy_from_tar(archive: Path, member: str, sink: IO[bytes]) -> None:
     with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as bundle:
         files = {item.name: item for item in bundle.getmembers() if item.isfile()}
-        source = bundle.extractfile(_pick(files, member, archive))
-        assert source is not None  # as only plain files were offered
+        source = bundle.extractfile(_select(files, member, archive))
+        assert source is not None  # only regular files are candidates
         shutil.copyfileobj(source, sink, BLOCK)
-        while stream.read(BLOCK):  # gzip proves its bytes only at the very end
+        while stream.read(BLOCK):  # gzip has its checksum at the very end
             pass
 
 
-def _pick(files: dict[str, Item], member: str, archive: Path) -> Item:
+def _select(files: dict[str, Item], member: str, archive: Path) -> Item:
     if member not in files:
         raise UsageError(f"{archive} has no file {member!r}: {did_you_mean(member, files)}")
     return files[member]

@@ -1,27 +1,18 @@
-"""The data sets that kosbert knows. Adding one is one entry in a list here or in `english.py`, and nothing else.
+"""The registered data sets. To add one, add an entry here or in `catalogue_english.py`.
 
-Checksums are of the published files; `git:` is the object name that a file has in its public repository.
+Checksums are those of the published files; `git:` is the blob name of a file in its public repository.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from kosbert.data.english import ENGLISH
-from kosbert.data.readers import (
-    Reader,
-    comma_separated,
-    json_list,
-    labeled,
-    labeled_pair,
-    plain_lines,
-    reader,
-    scored,
-    sentence,
-    tab_separated,
-)
+from kosbert.data.catalogue_english import ENGLISH
+from kosbert.data.readers import Reader, labeled, labeled_pair, reader, scored, sentence
 from kosbert.data.records import LabeledSentence, Record
 from kosbert.data.registry import Dataset, File, Split
 from kosbert.data.sample.grammar import generate_nli, generate_sts
+from kosbert.data.tables import CSV, JSON, TEXT, TSV, Table
 
 _GITHUB = "https://raw.githubusercontent.com"
 _HAM_ET_AL = (
@@ -32,33 +23,34 @@ _PARK_ET_AL = "Park et al. 2021, KLUE: Korean Language Understanding Evaluation,
 
 
 def _kor_nlu(name: str, git_object: str) -> tuple[File]:
-    """A file of kakaobrain/kor-nlu-datasets."""
-    folder = "KorSTS" if name.startswith("sts-") else "KorNLI"
-    url = f"{_GITHUB}/kakaobrain/kor-nlu-datasets/master/{folder}/{name}"
-    return (File(f"{folder.lower()}/{name}", url, f"git:{git_object}"),)
+    """Return a file of kakaobrain/kor-nlu-datasets."""
+    directory = "KorSTS" if name.startswith("sts-") else "KorNLI"
+    url = f"{_GITHUB}/kakaobrain/kor-nlu-datasets/master/{directory}/{name}"
+    return (File(f"{directory.lower()}/{name}", url, f"git:{git_object}"),)
 
 
 def _github(path: str, repository: str, source: str, sha256: str) -> tuple[File]:
-    """A file of a GitHub repository: `source` is commit (or branch) and path."""
+    """Return a file of a GitHub repository; `source` is commit (or branch) and path."""
     return (File(path, f"{_GITHUB}/{repository}/{source}", f"sha256:{sha256}"),)
 
 
 def _klue_nli(source: str) -> Reader:
-    return reader(json_list(), labeled_pair("premise", "hypothesis", "gold_label", source=source))
+    return reader(JSON, labeled_pair("premise", "hypothesis", "gold_label", source=source))
 
 
 def _paraphrase_groups(paths: Sequence[Path]) -> Iterator[Record]:
-    """ParaKQC: ten consecutive lines say the same; the label is the number of the group."""
+    """ParaKQC: ten consecutive lines are paraphrases; the label is the number of the group."""
+    format = replace(TSV, header=("topic", "act", "text"))
     for path in paths:
-        for number, row in enumerate(tab_separated(("topic", "act", "text"))(path)):
+        for number, row in enumerate(Table(path, format).rows()):
             yield LabeledSentence(row.text("text"), str(number // 10))
 
 
 def _titles_with_topics(paths: Sequence[Path]) -> Iterator[Record]:
     """YNAT as CSV: the second file names the topics."""
     titles, topics = paths
-    names = {row.text("topic_idx"): row.text("topic") for row in comma_separated()(topics)}
-    return reader(comma_separated(), labeled("title", "topic_idx", labels=names))([titles])
+    names = {row.text("topic_idx"): row.text("topic") for row in Table(topics, CSV).rows()}
+    return reader(CSV, labeled("title", "topic_idx", labels=names))([titles])
 
 
 def _sample(task: str, split: str, rows: int) -> Split:
@@ -73,21 +65,24 @@ _klue_sts_train = _github(
     "5cc4924f699e0ead8b654730b73c735a5a55dedf/data/klue_sts_train.csv",
     "1204659f6e5914b16f349810c89784339abdc436fb2feb28865313fadc38cbe9",
 )
-_HOLDOUT = 1_000  # rows at the end of KLUE-STS train to choose on, because its dev is everyone's test
+_HOLDOUT = 1_000  # last rows of KLUE-STS train, for model selection: its dev set is the test set of all publications
 
 
 def _last_of_klue_sts_train(paths: Sequence[Path]) -> Iterator[Record]:
-    return iter(list(reader(comma_separated(), scored(score="label"))(paths))[-_HOLDOUT:])
+    return iter(list(reader(CSV, scored(score="label"))(paths))[-_HOLDOUT:])
 
 
-_korsts = reader(tab_separated(), scored(source="filename"))
-_kornli = reader(tab_separated(), labeled_pair(label="gold_label"))
-_nsmc = reader(tab_separated(), labeled("document", labels={"0": "negative", "1": "positive"}))
-_beep = reader(comma_separated("\t"), labeled("comments", "hate", labels=("none", "offensive", "hate")))
-_sentineg = reader(tab_separated(), labeled("Text", "Label", labels={"0": "negative", "1": "positive"}))
+_korsts = reader(TSV, scored(source="filename"))
+_kornli = reader(TSV, labeled_pair(label="gold_label"))
+_nsmc = reader(TSV, labeled("document", labels={"0": "negative", "1": "positive"}))
+_beep = reader(replace(CSV, delimiter="\t"), labeled("comments", "hate", labels=("none", "offensive", "hate")))
+_sentineg = reader(TSV, labeled("Text", "Label", labels={"0": "negative", "1": "positive"}))
 _intents = ("fragment", "statement", "question", "command", "rhetorical question", "rhetorical command", "intonation")
-_3i4k = reader(tab_separated(("label", "text")), labeled(labels={str(n): name for n, name in enumerate(_intents)}))
-_corpus = reader(plain_lines(), sentence())
+_3i4k = reader(
+    replace(TSV, header=("label", "text")),
+    labeled(labels={str(number): name for number, name in enumerate(_intents)}),
+)
+_corpus = reader(TEXT, sentence())
 _corpus_rows = {
     "adobe_aep_ko": 71_758,
     "bible_krv1961": 30_675,
@@ -113,7 +108,7 @@ KOREAN = [
         "sample",
         task="nli, sts",
         language="ko",
-        description="Written by our own grammar, labeled by construction: for trying and testing, never for claims.",
+        description="Synthetic: generated by a grammar, labeled by construction. For trials and tests, not for claims.",
         home="kosbert itself (kosbert.data.sample.grammar)",
         license="Apache-2.0",
         citation="none: do not cite numbers on it",
@@ -131,7 +126,7 @@ KOREAN = [
         "korsts",
         task="sts",
         language="ko",
-        description="The STS benchmark translated into Korean; dev and test corrected by people. Scores 0 to 5.",
+        description="The STS benchmark translated into Korean; dev and test corrected by hand. Scores 0 to 5.",
         home="https://github.com/kakaobrain/kor-nlu-datasets",
         license="CC-BY-SA-4.0",
         citation=_HAM_ET_AL,
@@ -145,7 +140,7 @@ KOREAN = [
         "kornli",
         task="nli",
         language="ko",
-        description="SNLI and MultiNLI (training) and XNLI (dev, test) in Korean; dev and test corrected by people.",
+        description="SNLI and MultiNLI (training) and XNLI (dev, test) in Korean; dev and test corrected by hand.",
         home="https://github.com/kakaobrain/kor-nlu-datasets",
         license="CC-BY-SA-4.0",
         citation=_HAM_ET_AL,
@@ -164,13 +159,13 @@ KOREAN = [
         "klue-sts",
         task="sts",
         language="ko",
-        description="Pairs from reviews, news and commands, scored 0 to 5 by seven people; dev is everyone's test.",
+        description="Pairs from reviews, news and commands, scored 0 to 5 by seven annotators; papers test on dev.",
         home="https://github.com/KLUE-benchmark/KLUE",
         license="CC-BY-SA-4.0",
         citation=_PARK_ET_AL,
         default="dev",
         splits={
-            "train": Split(11_668, _klue_sts_train, reader(comma_separated(), scored(score="label"))),
+            "train": Split(11_668, _klue_sts_train, reader(CSV, scored(score="label"))),
             "holdout": Split(_HOLDOUT, _klue_sts_train, _last_of_klue_sts_train),
             "dev": Split(
                 519,
@@ -181,7 +176,7 @@ KOREAN = [
                     "b6a0ae0c370e21687f7eef0fdea872a328bb2ecbdb020c546cb870d28606bf80",
                 ),
                 # `label` is `real-label` rounded to one decimal; the benchmark and MTEB score against `label`.
-                reader(json_list(), scored(score="labels.label", source="source", votes="annotations.annotations")),
+                reader(JSON, scored(score="labels.label", source="source", votes="annotations.annotations")),
             ),
         },
     ),
@@ -189,7 +184,7 @@ KOREAN = [
         "klue-nli",
         task="nli",
         language="ko",
-        description="NLI written by Korean speakers on news, encyclopaedia, reviews.",
+        description="NLI written by Korean speakers on news, encyclopedia, reviews.",
         home="https://github.com/KLUE-benchmark/KLUE",
         license="CC-BY-SA-4.0",
         citation=_PARK_ET_AL,
@@ -221,7 +216,7 @@ KOREAN = [
         "parakqc",
         task="paraphrase",
         language="ko",
-        description="1,000 groups of ten questions or commands that say the same; the label is the group.",
+        description="1,000 groups of ten paraphrased questions or commands; the label is the group.",
         home="https://github.com/warnikchow/paraKQC",
         license="CC-BY-SA-4.0",
         citation="Cho et al. 2020, Discourse Component to Sentence (DC2S), LREC",
@@ -268,7 +263,7 @@ KOREAN = [
         "nsmc-part",
         task="classification",
         language="ko",
-        description="30,000 reviews of NSMC; its `valid` is a part of the official test. `nsmc` is the official whole.",
+        description="30,000 reviews of NSMC; its `valid` is part of the official test set. Use `nsmc`.",
         home="https://github.com/e9t/nsmc",
         license="CC0-1.0",
         citation="Park 2016, Naver sentiment movie corpus v1.0",
@@ -297,7 +292,7 @@ KOREAN = [
         "3i4k",
         task="classification",
         language="ko",
-        description="Utterances by intention: fragment, statement, question, command, rhetorical ones, intonation.",
+        description="Utterances by intention: fragment, statement, question, command, rhetorical, intonation.",
         home="https://github.com/warnikchow/3i4k",
         license="CC-BY-SA-4.0",
         citation="Cho et al. 2018, Speech Intention Understanding in a Head-final Language, arXiv:1811.04231",
@@ -360,7 +355,7 @@ KOREAN = [
         "sentineg",
         task="classification",
         language="ko",
-        description="KoBEST SentiNeg: product reviews, negative or positive; the test set negates what was said.",
+        description="KoBEST SentiNeg: product reviews, negative or positive; the test set contains negated reviews.",
         home="https://github.com/SKT-LSL/KoBEST_datarepo",
         license="CC-BY-SA-4.0",
         citation="Kim et al. 2022, KOBEST: Korean Balanced Evaluation of Significant Tasks, COLING",
@@ -386,9 +381,9 @@ KOREAN = [
         "korean-wiki-text",
         task="corpus",
         language="ko",
-        description="About a million sentences of Korean Wikipedia, what SimCSE-KO learns from without labels.",
+        description="About a million sentences of Korean Wikipedia, the unlabeled training text of SimCSE-KO.",
         home="https://github.com/snumin44/SimCSE-KO",
-        license="CC-BY-SA (text of Wikipedia; the release names none)",
+        license="CC-BY-SA (Wikipedia text; the release states no license)",
         citation="SimCSE-KO, https://github.com/snumin44/SimCSE-KO",
         default="train",
         splits={
@@ -400,7 +395,7 @@ KOREAN = [
                         "https://github.com/snumin44/SimCSE-KO/releases/download/v1.0.0/korean_wiki_1m.txt",
                     ),
                 ),
-                reader(plain_lines(), sentence()),
+                reader(TEXT, sentence()),
             )
         },
     ),
@@ -408,12 +403,12 @@ KOREAN = [
         "corpus",
         task="corpus",
         language="ko",
-        description="Sentences without labels from reviews, documentation, comments and news.",
-        home="gathered from 17 public sources by this project",
+        description="Unlabeled sentences from reviews, documentation, comments and news.",
+        home="collected from 17 public sources by this project",
         license="CC0, CC-BY(-SA), Apache-2.0, MIT, BSD, MPL-2.0, public domain (by file)",
         citation="the sources of the single files",
         default="train",
-        how_to_get="gzipped files of one sentence a line",
+        how_to_get="gzipped files with one sentence per line",
         splits={
             "train": Split(
                 sum(_corpus_rows.values()), tuple(File(f"corpus/{name}.txt") for name in _corpus_rows), _corpus

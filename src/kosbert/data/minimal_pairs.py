@@ -1,6 +1,6 @@
-"""Korean minimal pairs that we wrote ourselves: what should move a similarity, and what should not.
+"""Hand-written Korean minimal pairs: edits that should change a similarity, and edits that should not.
 
-An item is a triple. `kept` says the same as `anchor`; `changed` is a small edit of `anchor` that says something else:
+An item is a triple. `kept` means the same as `anchor`; `changed` is a small edit of `anchor` with another meaning:
 
 | phenomenon | kept                                          | changed                                         |
 |------------|-----------------------------------------------|-------------------------------------------------|
@@ -12,26 +12,26 @@ An item is a triple. `kept` says the same as `anchor`; `changed` is a small edit
 | typo       | slips, spelling by ear, ㅈㅏㅁㅗ              | another content word                            |
 | loanword   | 케익 for 케이크                               | another content word                            |
 
-So a model that understands gives `kept` the higher similarity to `anchor`, whatever its scale. In the first three the
-surface speaks against it: `changed` looks more like `anchor` than `kept` does. `note` names the kind within.
+A good model gives `kept` the higher similarity to `anchor`, whatever its scale. In the first three the surface is
+misleading: `changed` has more characters in common with `anchor` than `kept` has. `note` is the sub-type.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from kosbert.data.readers import Row, tab_separated
+from kosbert.data.tables import TSV, Row, Table
 
 CHANGES_MEANING = ("negation", "particle", "number")
-"""Phenomena that should move the similarity."""
+"""Phenomena that should lower the similarity."""
 KEEPS_MEANING = ("honorific", "spacing", "typo", "loanword")
-"""Phenomena that should not."""
+"""Phenomena that should not lower the similarity."""
 
-_OURS = Path(__file__).with_name("minimal_pairs.tsv")
+_DEFAULT_FILE = Path(__file__).with_name("minimal_pairs.tsv")
 
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
-    """A sentence, one with the same meaning, and one with another meaning."""
+    """A sentence, a variant with the same meaning, and a variant with another meaning."""
 
     phenomenon: str
     anchor: str
@@ -40,12 +40,12 @@ class MinimalPair:
     note: str = ""
 
 
-def load_minimal_pairs(path: Path = _OURS) -> list[MinimalPair]:
-    """Every item, in the order of the file; a file of your own needs the same columns, and may name new phenomena."""
-    return [_item(row) for row in tab_separated()(path)]
+def load_minimal_pairs(path: Path = _DEFAULT_FILE) -> list[MinimalPair]:
+    """Read all items in file order; your own file needs the same columns and may have new phenomena."""
+    return [_to_item(row) for row in Table(path, TSV).rows()]
 
 
-def _item(row: Row) -> MinimalPair:
+def _to_item(row: Row) -> MinimalPair:
     phenomenon, anchor, kept, changed = (row.text(name).strip() for name in ("phenomenon", "anchor", "kept", "changed"))
     item = MinimalPair(phenomenon, anchor, kept, changed, row.text("note").strip() if "note" in row.fields else "")
     texts = (item.anchor, item.kept, item.changed)

@@ -1,6 +1,6 @@
-"""NLI rows become what the ranking objectives learn from: pairs and triplets. Every rule is an argument.
+"""Convert NLI rows to pairs and triplets for ranking losses.
 
-Deterministic: rows of one premise are gathered in the order of the file, whatever lies between them.
+Deterministic: the rows of a premise are grouped in file order, also when they are not adjacent.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,20 +13,20 @@ Combine = Literal["all", "zip", "first"]
 
 
 def nli_triplets(rows: Iterable[LabeledPair], *, combine: Combine = "all", symmetric: bool = False) -> list[Triplet]:
-    """Premise, entailed hypothesis, contradicting hypothesis; neutral rows take no part (SimCSE §5, SBERT §3.1).
+    """Return triplets of premise, entailed hypothesis, contradicting hypothesis (SimCSE §5, SBERT §3.1).
 
     Args:
-        rows: NLI rows in any order. A premise without an entailment or without a contradiction gives nothing.
-        combine: how several hypotheses of one premise meet. `all`: every entailment with every contradiction;
-            `zip`: the first with the first, the second with the second; `first`: one triplet a premise.
-        symmetric: also the triplet that starts from the entailment (entailment, premise, contradiction), as the
-            sentence-transformers NLI scripts do for MultipleNegativesRankingLoss.
+        rows: NLI rows in any order. Neutral rows are ignored; a premise needs an entailment and a contradiction.
+        combine: how to combine several hypotheses of a premise. `all`: every entailment with every contradiction;
+            `zip`: the first with the first, the second with the second; `first`: one triplet per premise.
+        symmetric: also add (entailment, premise, contradiction), as the sentence-transformers NLI scripts do for
+            MultipleNegativesRankingLoss.
     """
     triplets = []
     for premise, entailed, contradicting in _by_premise(rows):
-        most = 1 if combine == "first" else None
-        meet = zip if combine == "zip" else product
-        for positive, negative in meet(entailed[:most], contradicting[:most]):
+        limit = 1 if combine == "first" else None
+        combinations = zip if combine == "zip" else product
+        for positive, negative in combinations(entailed[:limit], contradicting[:limit]):
             triplets.append(Triplet(premise, positive, negative))
             if symmetric:
                 triplets.append(Triplet(positive, premise, negative))
@@ -34,7 +34,7 @@ def nli_triplets(rows: Iterable[LabeledPair], *, combine: Combine = "all", symme
 
 
 def nli_pairs(rows: Iterable[LabeledPair], *, symmetric: bool = False) -> list[tuple[str, str]]:
-    """Premise and entailed hypothesis, every combination once; `symmetric` adds each pair the other way round."""
+    """Return distinct pairs of premise and entailed hypothesis; `symmetric` adds each pair reversed."""
     pairs = [(premise, positive) for premise, entailed, _ in _by_premise(rows) for positive in entailed]
     if symmetric:
         pairs += [(positive, premise) for premise, positive in pairs]
@@ -42,9 +42,9 @@ def nli_pairs(rows: Iterable[LabeledPair], *, symmetric: bool = False) -> list[t
 
 
 def _by_premise(rows: Iterable[LabeledPair]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Each premise with its distinct entailed and contradicting hypotheses, in the order of their first occurrence.
+    """Yield each premise with its distinct entailed and contradicting hypotheses, in order of first occurrence.
 
-    A hypothesis that equals its premise, or that one premise has under both labels, teaches nothing and is left out.
+    Hypotheses that equal their premise or have both labels are useless for training and skipped.
     """
     groups: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for row in rows:

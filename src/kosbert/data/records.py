@@ -1,18 +1,18 @@
-"""The kinds of rows that every data set is read into. Text is kept exactly as published."""
+"""Record types of all data sets. Text is kept exactly as published."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One line of a corpus."""
+    """A sentence of an unlabeled corpus."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LabeledSentence:
-    """A sentence with its class: sentiment, topic, intent, or the number of its paraphrase group."""
+    """A sentence with a class: sentiment, topic, intent, or the id of its paraphrase group."""
 
     text: str
     label: str
@@ -33,9 +33,9 @@ class LabeledPair:
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:
-    """Two sentences with a similarity on the data set's own scale (0 to 5 for every STS set here).
+    """Two sentences with a similarity score on the scale of the data set (0 to 5 for all registered STS sets).
 
-    `source` names the sub-corpus; `votes` are the single annotators' scores where the publisher gives them.
+    `source` is the sub-corpus; `votes` are the scores of the individual annotators, if published.
     """
 
     sentence1: str
@@ -47,7 +47,7 @@ class ScoredPair:
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
-    """An anchor, a sentence that follows from it, and one that does not."""
+    """An anchor, a similar sentence and a dissimilar one."""
 
     anchor: str
     positive: str
@@ -59,7 +59,7 @@ Record = Sentence | LabeledSentence | LabeledPair | ScoredPair | Triplet
 
 
 def sentences_of(record: Record) -> tuple[str, ...]:
-    """Every sentence of a row, in order."""
+    """Return the sentences of a record, in order."""
     match record:
         case Sentence(text) | LabeledSentence(text, _):
             return (text,)

@@ -1,1 +1,1 @@
-"""Scores that others can trust: correlations over the whole corpus, with intervals."""
+"""Evaluation: STS, transfer and retrieval scores, diagnostics, and the statistics to compare models."""

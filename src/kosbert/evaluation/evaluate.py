@@ -1,8 +1,8 @@
-"""Score vectors on named sets and compare two models: what `kosbert evaluate` and `kosbert compare` print.
+"""Evaluate and compare models on STS datasets: the results that `kosbert evaluate` and `kosbert compare` print.
 
 korsts = read_set("korsts-test")                         # or the path of a file with sentence1, sentence2, score
 evaluate(encode_pairs(model, korsts.pairs), korsts)
-compare_on([korsts, klue], first_model, second_model)
+compare_models([korsts, klue], first_model, second_model)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,31 +12,40 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert import data
-from kosbert.data.locate import Progress, offline
+from kosbert.data.loading import ROLES, read_records
 from kosbert.data.records import Record, ScoredPair
-from kosbert.data.user_files import ROLES
-from kosbert.errors import KosbertError, UsageError
+from kosbert.errors import UsageError
 from kosbert.evaluation.published_scores import PublishedScore, published_scores
-from kosbert.evaluation.significance import Difference, Interval, Verdict, compare, intervals, verdicts
-from kosbert.evaluation.slices import HumanAgreement, Slice, human_agreement, slices
+from kosbert.evaluation.significance import (
+    ConfidenceInterval,
+    CorrelationDifference,
+    SignificanceResult,
+    compare,
+    correlation_intervals,
+    decide_winners,
+)
+from kosbert.evaluation.slices import HumanAgreement, SliceScore, human_agreement, score_slices
 from kosbert.evaluation.sts import (
     COEFFICIENTS,
-    Subtasks,
-    Vectors,
-    check_vectors,
+    Embeddings,
+    SubtaskScores,
+    check_embeddings,
     encode_pairs,
     gold_scores,
     paired_cosine,
     sts_metrics,
-    subtasks,
+    subtask_scores,
 )
 from kosbert.model.encoder import SupportsEncode
+from kosbert.progress import ProgressCallback, ProgressEvent
+
+MIN_PAIRS_TO_COMPARE = 4
+"""Williams' and Steiger's tests are undefined for fewer pairs."""
 
 
 @dataclass(frozen=True)
-class ScoredSet:
-    """Pairs to be scored on, under the name that the user gave."""
+class STSDataset:
+    """Scored pairs under the name that the user gave: a split or a file."""
 
     name: str
     pairs: Sequence[ScoredPair]
@@ -45,45 +54,22 @@ class ScoredSet:
 def read_set(
     reference: str,
     *,
-    folder: Path | None = None,
+    data_dir: Path | None = None,
     columns: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> ScoredSet:
-    """Read a split such as `korsts-test`, or the user's own file; `columns` names its columns by our roles."""
-    rows = read_rows(reference, folder=folder, columns=columns, progress=progress)
+    on_progress: ProgressCallback | None = None,
+) -> STSDataset:
+    """Read the scored pairs of a split such as `korsts-test` or of a file; `columns` maps roles to its columns."""
+    rows = read_records(reference, data_dir=data_dir, columns=columns, on_progress=on_progress)
     pairs = [row for row in rows if isinstance(row, ScoredPair)]
     if not pairs and Path(reference).is_file():
-        raise UsageError(f"{reference} has no score column: call it score, or say which it is with --column score=NAME")
+        raise UsageError(f"{reference} has no score column: name it score, or give its name with --column score=NAME")
     if not pairs:
-        raise UsageError(f"{reference} has no scored pairs: give a set for similarity, such as korsts-test")
-    return ScoredSet(reference, pairs)
-
-
-def read_rows(
-    reference: str,
-    *,
-    folder: Path | None = None,
-    columns: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> list[Record]:
-    """Read the rows of a split or of the user's own file, whatever they are."""
-    path = Path(reference)
-    if path.is_file():
-        return data.read_file(path, columns)
-    if path.suffix and not path.name.startswith("."):
-        raise UsageError(f"there is no file {reference}: give a path that exists or the name of a split")
-    dataset, split = data.resolve(reference)
-    try:
-        return data.load(reference, folder=folder, progress=progress)
-    except KosbertError as error:
-        # What is not here and could not have been fetched is a wrong call; a broken file or download is failed work.
-        if data.available(dataset, split, folder) or not (offline() or not dataset.downloadable):
-            raise
-        raise UsageError(str(error)) from error
+        raise UsageError(f"{reference} has no scored pairs: give an STS dataset, such as korsts-test")
+    return STSDataset(reference, pairs)
 
 
 def parse_columns(settings: Iterable[str]) -> dict[str, str]:
-    """Turn `score=점수` and the like into the columns of `read_set`."""
+    """Parse settings such as `score=점수` into the `columns` of `read_set`."""
     columns = {}
     for setting in settings:
         role, equals, column = setting.partition("=")
@@ -96,97 +82,115 @@ def parse_columns(settings: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Everything about one model on one set. Intervals are of the cosine's correlations."""
+class EvaluationResult:
+    """Scores of one model on one dataset. The intervals are those of the cosine's correlations."""
 
-    name: str
+    dataset: str
     pairs: int
     correlations: dict[str, float | None]
-    pearson: Interval | None
-    spearman: Interval | None
-    subtasks: Subtasks | None
-    slices: list[Slice] | None
-    human: HumanAgreement | None
-    published: list[PublishedScore]
+    cosine_pearson: ConfidenceInterval | None
+    cosine_spearman: ConfidenceInterval | None
+    subtasks: SubtaskScores | None
+    slices: list[SliceScore] | None
+    human_agreement: HumanAgreement | None
+    published_scores: list[PublishedScore]
 
 
 def evaluate(
-    vectors: tuple[Vectors, Vectors],
-    scored: ScoredSet,
+    embeddings: tuple[Embeddings, Embeddings],
+    dataset: STSDataset,
     *,
-    cut: bool = False,
+    slices: bool = False,
     training: Iterable[Record] | None = None,
     resamples: int = 2_000,
     seed: int = 0,
-) -> Evaluation:
-    """Score the two sides' vectors; with `cut` also by slices and beside people, with `training` by what leaked."""
-    check_vectors(*vectors, len(scored.pairs))
-    gold = gold_scores(scored.pairs)
-    cosines = paired_cosine(*vectors)
-    sure = intervals(cosines, gold, resamples=resamples, seed=seed)
-    sources = [pair.source for pair in scored.pairs]
-    return Evaluation(
-        scored.name,
-        len(gold),
-        sts_metrics(*vectors, gold),
-        sure["pearson"],
-        sure["spearman"],
-        subtasks(cosines, gold, sources) if len(set(sources)) > 1 else None,
-        slices(scored.pairs, cosines, training=training, seed=seed) if cut or training is not None else None,
-        human_agreement(scored.pairs, seed=seed) if cut else None,
-        published_scores(scored.name),
+) -> EvaluationResult:
+    """Score the embeddings of first and second sentences.
+
+    Args:
+        embeddings: of the first and of the second sentences, (pairs, dim) each.
+        dataset: the pairs with their gold scores.
+        slices: also score by source, length and overlap, and report the agreement of annotators.
+        training: training rows; also score with and without the pairs that leaked from them.
+        resamples: bootstrap resamples of the intervals.
+        seed: seed of the resampling.
+    """
+    check_embeddings(*embeddings, len(dataset.pairs))
+    gold = gold_scores(dataset.pairs)
+    cosines = paired_cosine(*embeddings)
+    intervals = correlation_intervals(cosines, gold, resamples=resamples, seed=seed)
+    sources = [pair.source for pair in dataset.pairs]
+    sliced = slices or training is not None
+    return EvaluationResult(
+        dataset=dataset.name,
+        pairs=len(gold),
+        correlations=sts_metrics(*embeddings, gold),
+        cosine_pearson=intervals["pearson"],
+        cosine_spearman=intervals["spearman"],
+        subtasks=subtask_scores(cosines, gold, sources) if len(set(sources)) > 1 else None,
+        slices=score_slices(dataset.pairs, cosines, training=training, seed=seed) if sliced else None,
+        human_agreement=human_agreement(dataset.pairs, seed=seed) if slices else None,
+        published_scores=published_scores(dataset.name),
     )
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two models on one set; without a difference where a correlation is undefined."""
+class ComparisonResult:
+    """Two models on one dataset; difference and result are None if a correlation is undefined."""
 
-    name: str
+    dataset: str
     pairs: int
-    difference: Difference | None
-    verdict: Verdict | None
+    difference: CorrelationDifference | None
+    result: SignificanceResult | None
 
 
-LEAST = 4
-"""Pairs without which Williams' and Steiger's tests say nothing."""
-
-
-def compare_on(
-    sets: Sequence[ScoredSet],
+def compare_models(
+    datasets: Sequence[STSDataset],
     first: SupportsEncode,
     second: SupportsEncode,
     *,
     coefficient: str = "spearman",
     resamples: int = 10_000,
     seed: int = 0,
-) -> list[Comparison]:
-    """Compare the cosines of two models on the same pairs, and judge all sets together (Holm's correction)."""
+    on_progress: ProgressCallback | None = None,
+) -> list[ComparisonResult]:
+    """Compare the cosines of two models on the same pairs, with Holm's correction over the datasets."""
     if coefficient not in COEFFICIENTS:
         raise UsageError(f"{coefficient!r} is no coefficient: choose {' or '.join(COEFFICIENTS)}")
-    found: dict[str, Difference | None] = {}
-    for scored in sets:
-        if len(scored.pairs) < LEAST:
-            raise UsageError(f"{scored.name} has {len(scored.pairs)} pairs: to compare models takes {LEAST} or more")
-        ours, theirs = _cosines(first, scored.pairs), _cosines(second, scored.pairs)
-        gold = gold_scores(scored.pairs)
-        found[scored.name] = compare(ours, theirs, gold, coefficient, resamples=resamples, seed=seed)
-    judged = verdicts(found)
-    return [Comparison(each.name, len(each.pairs), found[each.name], judged[each.name]) for each in sets]
+    differences: dict[str, CorrelationDifference | None] = {}
+    for done, dataset in enumerate(datasets):
+        if len(dataset.pairs) < MIN_PAIRS_TO_COMPARE:
+            raise UsageError(
+                f"{dataset.name} has {len(dataset.pairs)} pairs: comparing models takes {MIN_PAIRS_TO_COMPARE} or more"
+            )
+        if on_progress:
+            on_progress(ProgressEvent("compare", done, len(datasets), "datasets"))
+        first_cosines, second_cosines = (_cosines(encoder, dataset.pairs) for encoder in (first, second))
+        gold = gold_scores(dataset.pairs)
+        differences[dataset.name] = compare(
+            first_cosines, second_cosines, gold, coefficient, resamples=resamples, seed=seed
+        )
+    if on_progress:
+        on_progress(ProgressEvent("compare", len(datasets), len(datasets), "datasets"))
+    results = decide_winners(differences)
+    return [
+        ComparisonResult(dataset.name, len(dataset.pairs), differences[dataset.name], results[dataset.name])
+        for dataset in datasets
+    ]
 
 
 def _cosines(encoder: SupportsEncode, pairs: Sequence[ScoredPair]) -> NDArray[np.float64]:
-    vectors = encode_pairs(encoder, pairs)
-    check_vectors(*vectors, len(pairs))
-    return paired_cosine(*vectors)
+    embeddings = encode_pairs(encoder, pairs)
+    check_embeddings(*embeddings, len(pairs))
+    return paired_cosine(*embeddings)
 
 
 def read_vectors(path: Path) -> NDArray[np.floating]:
-    """Read the vectors of one side from an `.npy` file; pickled objects are refused."""
+    """Read the embeddings of one side from an `.npy` file; pickled objects are refused."""
     try:
         vectors = np.load(path, allow_pickle=False)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: give an existing .npy file with one vector a sentence") from error
+        raise UsageError(f"{path} cannot be read: give an existing .npy file with one vector per sentence") from error
     except (ValueError, EOFError) as error:
         raise UsageError(f"{path} holds no array of numbers: save one with numpy.save(path, vectors)") from error
     if not isinstance(vectors, np.ndarray) or vectors.dtype.kind not in "fiu":

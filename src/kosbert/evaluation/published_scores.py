@@ -1,10 +1,10 @@
-"""What others have published, to stand beside our scores: every number with its source and its caveat.
+"""Published scores to compare with, each with its source and its caveats.
 
-    anchors("korsts-test")          # the orders of training data, SimCSE in Korean, multilingual models
-    anchors("speed")                # sentences per second in the Sentence-BERT paper
+    published_scores("korsts-test")     # the order of training data, SimCSE in Korean, multilingual models
+    published_scores("speed")           # sentences per second in the Sentence-BERT paper
 
-The figures are in `anchors.json`, as printed; a figure that could not be confirmed at its source is not there. Beside
-`korsts-test` and the other splits there are `sts-average`, `senteval-average` and `speed`.
+The numbers are in `published_scores.json` as printed; numbers that could not be confirmed at their source are left out.
+Besides splits such as `korsts-test` there are `sts-average`, `senteval-average` and `speed`.
 """
 
 import json
@@ -18,43 +18,52 @@ from kosbert.errors import UsageError
 
 @dataclass(frozen=True)
 class PublishedScore:
-    """One published figure. Correlations and accuracies are raw (0.855), whatever scale they were printed on."""
+    """One published score. Correlations and accuracies are raw (0.855), whatever scale they were printed on."""
 
     dataset: str
     model: str
-    measure: str
+    metric: str
     value: float
-    deviation: float | None
+    std: float | None
     table: str
     source: str
-    address: str
+    url: str
     caveat: str
 
 
 @cache
 def all_published_scores() -> tuple[PublishedScore, ...]:
-    """All published figures, in the order of the file."""
+    """Load all published scores, in the order of the file."""
     tables = json.loads((files("kosbert.evaluation") / "published_scores.json").read_text(encoding="utf-8"))["tables"]
-    found = []
+    scores = []
     for table in tables:
         for row in table["rows"]:
             caveat = " ".join(filter(None, (table["caveat"], row.get("caveat"))))
-            spreads = row.get("deviations", [None] * len(row["values"]))
-            for (dataset, measure), value, spread in zip(table["columns"], row["values"], spreads, strict=True):
+            stds = row.get("stds", [None] * len(row["values"]))
+            for (dataset, metric), value, std in zip(table["columns"], row["values"], stds, strict=True):
                 if value is None:
                     continue
-                raw = round(value / table["scale"], 6)
-                deviation = None if spread is None else round(spread / table["scale"], 6)
-                origin = (table["name"], table["source"], table["address"], caveat)
-                found.append(PublishedScore(dataset, row["model"], measure, raw, deviation, *origin))
-    return tuple(found)
+                scores.append(
+                    PublishedScore(
+                        dataset,
+                        row["model"],
+                        metric,
+                        value=round(value / table["scale"], 6),
+                        std=None if std is None else round(std / table["scale"], 6),
+                        table=table["name"],
+                        source=table["source"],
+                        url=table["url"],
+                        caveat=caveat,
+                    )
+                )
+    return tuple(scores)
 
 
-def published_scores(dataset: str, measure: str = "") -> list[PublishedScore]:
-    """Published figures for a split (`korsts` is its default split, `korsts-test`), of one measure or of all."""
+def published_scores(dataset: str, metric: str = "") -> list[PublishedScore]:
+    """Return the published scores of a split (`korsts` means its default split), of one metric or of all."""
     try:
-        known, split = resolve(dataset)
-        dataset = f"{known.name}-{split}"
+        resolved, split = resolve(dataset)
+        dataset = f"{resolved.name}-{split}"
     except UsageError:
-        pass  # `speed` and the averages are no data sets, and a user's file has no anchors
-    return [each for each in all_published_scores() if each.dataset == dataset and measure in ("", each.measure)]
+        pass  # `speed` and the averages are not datasets, and a user's file has no published scores
+    return [score for score in all_published_scores() if score.dataset == dataset and metric in ("", score.metric)]

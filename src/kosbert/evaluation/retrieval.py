@@ -96,7 +96,7 @@ def load_task(name: str, data_dir: Path | None = None) -> RetrievalTask:
     """Load one of TASK_SPLITS: paraphrases (parakqc) or entailments (klue-nli, kornli)."""
     if name not in TASK_SPLITS:
         raise UsageError(f"there is no retrieval set {name!r}: {did_you_mean(name, TASK_SPLITS)}")
-    rows = data.load(TASK_SPLITS[name], folder=data_dir)
+    rows = data.load(TASK_SPLITS[name], data_dir=data_dir)
     return paraphrase_task(rows) if name == "parakqc" else entailment_task(rows)
 
 

@@ -1,98 +1,109 @@
-"""Transfer: how well a linear classifier does on frozen sentence vectors, by the protocol of SentEval.
+"""Transfer evaluation: accuracy of a linear classifier on frozen embeddings, by the protocol of SentEval.
 
 Conneau and Kiela 2018, SentEval; facebookresearch/SentEval, senteval/tools/validation.py with usepytorch=False and
-kfold=10: logistic regression as it is, nothing standardized, its strength chosen where the test rows cannot be seen.
-What differs: scikit-learn stops its solver after 100 steps, ours goes on until it has converged; and an accuracy over
+kfold=10: logistic regression without standardization, with C selected without looking at the test rows.
+Two differences: scikit-learn stops its solver after 100 steps, ours runs until it has converged; and an accuracy over
 folds is that of all rows together, not the mean of rounded ones.
 
     from kosbert.model import load_any
-    outcome = transfer(load_any("builtin"), "ko")
+    result = transfer(load_any("builtin"), "ko")
 """
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
-from kosbert.data.locate import NotHereError
+from kosbert.data.locate import MissingFileError
 from kosbert.data.records import sentences_of
 from kosbert.errors import KosbertError, UsageError
-from kosbert.evaluation.logistic_regression import CHOOSING, BatchedLogisticRegression, Labels
-from kosbert.evaluation.transfer_tasks import Example, Matrix, Parts, Task, Vectors, features_of, suite
+from kosbert.evaluation.logistic_regression import SELECTION_TOLERANCE, BatchedLogisticRegression, Features, Labels
+from kosbert.evaluation.significance import wilson_interval
+from kosbert.evaluation.transfer_tasks import (
+    Example,
+    TaskEmbeddings,
+    TaskRows,
+    TransferTask,
+    build_features,
+    suite_tasks,
+)
 from kosbert.model.encoder import SupportsEncode
+from kosbert.progress import ProgressCallback, ProgressEvent
 
 SEED = 1111  # senteval/engine.py, params.seed
 FOLDS = 10
-# What a row weighs against the penalty: `regs` of InnerKFoldClassifier and SplitClassifier, then of KFoldClassifier.
-STRENGTHS = tuple(2.0**power for power in range(-2, 4))
-STRENGTHS_BY_FOLD = tuple(2.0**power for power in range(-1, 6))
-Progress: TypeAlias = Callable[[str, str, int, int], None]
-"""Called with the task, what is being done, how much of it is done, and how much there is."""
+# Inverse regularization strengths: `regs` of InnerKFoldClassifier and SplitClassifier, and of KFoldClassifier.
+C_GRID = tuple(2.0**power for power in range(-2, 4))
+C_GRID_KFOLD = tuple(2.0**power for power in range(-1, 6))
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Indices of training rows and of held-out rows."""
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What a classifier says about the test rows, the accuracy by which it was chosen, and what was chosen."""
+class Predictions:
+    """Predicted labels of the test rows, the accuracy on held-out rows, and the selected values of C."""
 
     labels: Labels
     dev_accuracy: float
-    strengths: list[float]
+    c_values: list[float]
 
 
-def nested_folds(features: Matrix, labels: Labels, *, seed: int = SEED) -> Prediction:
-    """Rows without a split: each fold is tested by a classifier that cross-validation on the others has chosen."""
+def nested_cross_validation(features: Features, labels: Labels, *, seed: int = SEED) -> Predictions:
+    """Test each fold with a classifier whose C was selected by cross-validation on the other folds."""
     model = BatchedLogisticRegression(features, labels, int(labels.max()) + 1)
     outer = _folds(labels, seed)
-    kept = np.stack([_mask(train, len(labels)) for train, _ in outer], axis=1)
-    number = min(_number_of_folds(labels[train]) for train, _ in outer)
-    inner = [(train[a], train[b]) for train, _ in outer for a, b in _folds(labels[train], seed, number)]
-    scores = _fold_scores(model, labels, inner, STRENGTHS).reshape(len(STRENGTHS), len(outer), -1)
-    by_strength = scores.mean(axis=2).round(4)  # (strengths, outer folds)
-    chosen = np.array(STRENGTHS)[by_strength.argmax(axis=0)]
-    found = model.predict(model.fit(kept, chosen))
+    masks = np.stack([_mask(train, len(labels)) for train, _ in outer], axis=1)
+    inner_count = min(_fold_count(labels[train]) for train, _ in outer)
+    inner = [
+        (train[inner_train], train[held_out])
+        for train, _ in outer
+        for inner_train, held_out in _folds(labels[train], seed, inner_count)
+    ]
+    accuracies = _fold_accuracies(model, labels, inner, C_GRID).reshape(len(C_GRID), len(outer), -1)
+    by_c = accuracies.mean(axis=2).round(4)  # (values of C, outer folds)
+    selected = np.array(C_GRID)[by_c.argmax(axis=0)]
+    fold_labels = model.predict(model.fit(masks, selected))
     predicted = np.empty_like(labels)
     for fold, (_, test) in enumerate(outer):
-        predicted[test] = found[test, fold]
-    return Prediction(predicted, float(by_strength.max(axis=0).mean()), chosen.tolist())
+        predicted[test] = fold_labels[test, fold]
+    return Predictions(predicted, float(by_c.max(axis=0).mean()), selected.tolist())
 
 
-def folds_of_train(features: Matrix, labels: Labels, test: Matrix, *, seed: int = SEED) -> Prediction:
-    """Train and test: cross-validation on train chooses, all of train teaches."""
+def cross_validation_on_train(features: Features, labels: Labels, test: Features, *, seed: int = SEED) -> Predictions:
+    """Select C by cross-validation on train, then fit on all of train."""
     model = BatchedLogisticRegression(features, labels, int(labels.max()) + 1)
-    scores = _fold_scores(model, labels, _folds(labels, seed), STRENGTHS_BY_FOLD).mean(axis=1).round(4)
-    chosen = STRENGTHS_BY_FOLD[int(scores.argmax())]
-    weights = model.fit(np.ones((len(labels), 1), np.bool_), chosen)
-    return Prediction(model.predict(weights, test)[:, 0], float(scores.max()), [chosen])
+    by_c = _fold_accuracies(model, labels, _folds(labels, seed), C_GRID_KFOLD).mean(axis=1).round(4)
+    selected = C_GRID_KFOLD[int(by_c.argmax())]
+    weights = model.fit(np.ones((len(labels), 1), np.bool_), selected)
+    return Predictions(model.predict(weights, test)[:, 0], float(by_c.max()), [selected])
 
 
-def chosen_on_dev(
-    features: Matrix, labels: Labels, dev: Matrix, dev_labels: Labels,
-    test: Matrix,
-) -> Prediction:  # fmt: skip
-    """Train, dev and test: dev chooses, train teaches."""
+def selection_on_dev(
+    features: Features, labels: Labels, dev: Features, dev_labels: Labels, test: Features
+) -> Predictions:
+    """Fit on train for every C and select the best on dev."""
     model = BatchedLogisticRegression(features, labels, int(labels.max()) + 1)
-    weights = model.fit(np.ones((len(labels), len(STRENGTHS)), np.bool_), np.array(STRENGTHS))
-    scores = (model.predict(weights, dev) == dev_labels[:, None]).mean(axis=0).round(4)
-    best = int(scores.argmax())
-    return Prediction(model.predict(weights, test)[:, best], float(scores.max()), [STRENGTHS[best]])
+    weights = model.fit(np.ones((len(labels), len(C_GRID)), np.bool_), np.array(C_GRID))
+    by_c = (model.predict(weights, dev) == dev_labels[:, None]).mean(axis=0).round(4)
+    best = int(by_c.argmax())
+    return Predictions(model.predict(weights, test)[:, best], float(by_c.max()), [C_GRID[best]])
 
 
-def _number_of_folds(labels: Labels) -> int:
-    return max(2, min(FOLDS, int(np.bincount(labels).max())))  # ten, but for a handful of rows
+def _fold_count(labels: Labels) -> int:
+    return max(2, min(FOLDS, int(np.bincount(labels).max())))  # fewer than ten for a handful of rows
 
 
-def _folds(labels: Labels, seed: int, number: int = FOLDS) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    number = min(number, _number_of_folds(labels))
+def _folds(labels: Labels, seed: int, count: int = FOLDS) -> list[Fold]:
+    count = min(count, _fold_count(labels))
     with warnings.catch_warnings():  # a class with fewer rows than folds is in some folds only, as in SentEval
         warnings.simplefilter("ignore", UserWarning)
-        return list(StratifiedKFold(number, shuffle=True, random_state=seed).split(labels, labels))
+        return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(labels, labels))
 
 
 def _mask(indices: NDArray[np.intp], rows: int) -> NDArray[np.bool_]:
@@ -101,25 +112,22 @@ def _mask(indices: NDArray[np.intp], rows: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _fold_scores(
-    model: BatchedLogisticRegression,
-    labels: Labels,
-    folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]],
-    strengths: Sequence[float],
+def _fold_accuracies(
+    model: BatchedLogisticRegression, labels: Labels, folds: Sequence[Fold], c_grid: Sequence[float]
 ) -> NDArray[np.float64]:
-    """Accuracy on the held-out rows, (strengths, folds); a weaker penalty starts from the stronger one's optimum."""
-    kept, held = (np.stack([_mask(fold[side], len(labels)) for fold in folds], axis=1) for side in (0, 1))
-    scores, weights = [], None
-    for strength in strengths:
-        weights = model.fit(kept, strength, weights, tolerance=CHOOSING)
-        hits = model.predict(weights) == labels[:, None]
-        scores.append((hits & held).sum(axis=0) / held.sum(axis=0))
-    return np.stack(scores)
+    """Return accuracies on the held-out rows, (values of C, folds); each C starts from the optimum of the last."""
+    train, held_out = (np.stack([_mask(fold[side], len(labels)) for fold in folds], axis=1) for side in (0, 1))
+    accuracies, weights = [], None
+    for c in c_grid:
+        weights = model.fit(train, c, weights, tolerance=SELECTION_TOLERANCE)
+        correct = model.predict(weights) == labels[:, None]
+        accuracies.append((correct & held_out).sum(axis=0) / held_out.sum(axis=0))
+    return np.stack(accuracies)
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A share of rows with its 95% interval."""
+    """Accuracy over some rows with its 95% Wilson interval."""
 
     value: float
     low: float
@@ -127,17 +135,15 @@ class Accuracy:
     rows: int
 
     @classmethod
-    def of(cls, hits: NDArray[np.bool_]) -> "Accuracy":
-        """From which rows are right, by Wilson's score interval, which stays within 0 and 1."""
-        n, share, z = len(hits), float(hits.mean()), 1.959964
-        center = (share + z * z / (2 * n)) / (1 + z * z / n)
-        reach = z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
-        return cls(share, center - reach, center + reach, n)
+    def from_correct(cls, correct: NDArray[np.bool_]) -> "Accuracy":
+        """Compute the accuracy from a mask of correctly classified rows."""
+        interval = wilson_interval(int(correct.sum()), len(correct))
+        return cls(interval.value, interval.low, interval.high, len(correct))
 
 
 @dataclass(frozen=True)
-class Score:
-    """What a task gave. `unseen` leaves out the test rows whose text is in train, None where there are none."""
+class TaskScore:
+    """The result of one task. `unseen` is the accuracy without test rows whose text is in train, None without any."""
 
     task: str
     data: list[str]
@@ -145,101 +151,111 @@ class Score:
     unseen: Accuracy | None
     f1: float | None
     dev_accuracy: float
-    strengths: list[float]
+    c_values: list[float]
     train_rows: int
     seconds: dict[str, float]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The scores of a suite, and for each task without data the sentence that says how to get it."""
+class TransferResult:
+    """The scores of a suite, and for each task whose data is missing the sentence that says how to get it."""
 
-    scores: list[Score]
+    scores: list[TaskScore]
     missing: dict[str, str]
 
     @property
     def average(self) -> float | None:
-        """The mean accuracy over the tasks, if none is missing."""
+        """Return the mean accuracy over the tasks; None if one is missing."""
         return None if self.missing else float(np.mean([score.accuracy.value for score in self.scores]))
 
 
 def transfer(
     encoder: SupportsEncode,
-    name: str,
+    suite: str,
     *,
     tasks: Sequence[str] = (),
-    folder: Path | None = None,
+    data_dir: Path | None = None,
     limit: int | None = None,
     seed: int = SEED,
-    report: Progress = lambda task, step, done, total: None,
-) -> Outcome:
-    """Score an encoder on a suite, `en` or `ko`; tasks whose data is not here are named and do not stop the others.
+    on_progress: ProgressCallback | None = None,
+) -> TransferResult:
+    """Score an encoder on a suite, `en` or `ko`. Tasks whose data is missing are listed and skipped.
 
     Args:
         encoder: anything with `encode`.
-        name: the suite.
-        tasks: only these tasks of it.
-        folder: where the data is; `KOSBERT_DATA` without it.
-        limit: draw only so many rows of each part, for a quick look.
-        seed: of folds and draws; SentEval's own by default.
-        report: called as the work goes on.
+        suite: en or ko.
+        tasks: only these tasks.
+        data_dir: the directory of the data; `KOSBERT_DATA` by default.
+        limit: use at most this many rows per split, for a quick look.
+        seed: seed of folds and samples; SentEval's by default.
+        on_progress: called with the tasks that are done (level 0) and the sentences of each task (level 1).
     """
-    vectors, scores, missing = Vectors(encoder, seed), [], {}
-    for task in suite(name, tasks):
+    embeddings = TaskEmbeddings(encoder, seed)
+    selected = suite_tasks(suite, tasks)
+    scores: list[TaskScore] = []
+    missing: dict[str, str] = {}
+    for done, task in enumerate(selected):
+        if on_progress:
+            on_progress(ProgressEvent("transfer", done, len(selected), "tasks"))
         try:
-            splits, parts = task.load(folder, limit=limit, seed=seed)
-        except NotHereError as error:  # any other trouble with a file is not its absence
+            sources, rows = task.load(data_dir, limit=limit, seed=seed)
+        except MissingFileError as error:  # a damaged file is an error, a missing one is not
             missing[task.name] = str(error)
             continue
-        scores.append(score_task(task, splits, parts, vectors, seed=seed, report=report))
+        scores.append(score_task(task, sources, rows, embeddings, seed=seed, on_progress=on_progress))
     if not scores:
         raise KosbertError(next(iter(missing.values())))
-    return Outcome(scores, missing)
+    if on_progress:
+        on_progress(ProgressEvent("transfer", len(selected), len(selected), "tasks"))
+    return TransferResult(scores, missing)
 
 
 def score_task(
-    task: Task, splits: list[str], parts: Parts, vectors: Vectors, *, seed: int = SEED,
-    report: Progress = lambda task, step, done, total: None,
-) -> Score:  # fmt: skip
-    """Encode, choose, classify and count, by the protocol that the parts of the task ask for."""
+    task: TransferTask,
+    sources: list[str],
+    rows: TaskRows,
+    embeddings: TaskEmbeddings,
+    *,
+    seed: int = SEED,
+    on_progress: ProgressCallback | None = None,
+) -> TaskScore:
+    """Encode the rows of a task and classify them by the protocol that fits its splits."""
     started = time.perf_counter()
     # SentEval sorts by length, so the folds of a seed depend on it (senteval/binary.py, trec.py, mrpc.py).
-    parts = {part: sorted(rows, key=_length_and_label) for part, rows in parts.items()}
-    texts = [text for rows in parts.values() for row in rows for text in sentences_of(row)]
-    known = vectors.of(texts, lambda done, total: report(task.name, "encoding", done, total))
+    rows = {split: sorted(examples, key=_length_and_label) for split, examples in rows.items()}
+    texts = [text for examples in rows.values() for example in examples for text in sentences_of(example)]
+    vectors = embeddings.encode(texts, task.name, on_progress)
     encoded = time.perf_counter()
-    report(task.name, "classifying", 0, 1)
-    classes = sorted({row.label for rows in parts.values() for row in rows})
-    x = {part: features_of(task.features, known, rows) for part, rows in parts.items()}
-    y = {part: np.array([classes.index(row.label) for row in rows]) for part, rows in parts.items()}
-    teaching, testing = ("all", "all") if "all" in parts else ("train", "test")
-    if len(np.unique(y[teaching])) < 2:
+    classes = sorted({example.label for examples in rows.values() for example in examples})
+    x = {split: build_features(task.features, vectors, examples) for split, examples in rows.items()}
+    y = {split: np.array([classes.index(example.label) for example in examples]) for split, examples in rows.items()}
+    train_split, test_split = ("all", "all") if "all" in rows else ("train", "test")
+    if len(np.unique(y[train_split])) < 2:
         raise UsageError(f"the rows of {task.name} are all of one class: give a larger limit")
-    if "all" in parts:
-        found = nested_folds(x["all"], y["all"], seed=seed)
-    elif "dev" in parts:
-        found = chosen_on_dev(x["train"], y["train"], x["dev"], y["dev"], x["test"])
+    if "all" in rows:
+        predictions = nested_cross_validation(x["all"], y["all"], seed=seed)
+    elif "dev" in rows:
+        predictions = selection_on_dev(x["train"], y["train"], x["dev"], y["dev"], x["test"])
     else:
-        found = folds_of_train(x["train"], y["train"], x["test"], seed=seed)
-    hits = found.labels == y[testing]
-    seen = {sentences_of(row) for row in parts.get("train", ())}
-    unseen = np.array([sentences_of(row) not in seen for row in parts[testing]])
-    report(task.name, "classifying", 1, 1)
-    return Score(
+        predictions = cross_validation_on_train(x["train"], y["train"], x["test"], seed=seed)
+    correct = predictions.labels == y[test_split]
+    train_texts = {sentences_of(example) for example in rows.get("train", ())}
+    unseen = np.array([sentences_of(example) not in train_texts for example in rows[test_split]])
+    return TaskScore(
         task=task.name,
-        data=splits,
-        accuracy=Accuracy.of(hits),
-        unseen=Accuracy.of(hits[unseen]) if 0 < unseen.sum() < len(hits) else None,
-        f1=_f1(y[testing], found.labels, task.f1, classes),
-        dev_accuracy=found.dev_accuracy,
-        strengths=found.strengths,
-        train_rows=len(parts[teaching]),
+        data=sources,
+        accuracy=Accuracy.from_correct(correct),
+        unseen=Accuracy.from_correct(correct[unseen]) if 0 < unseen.sum() < len(correct) else None,
+        f1=_f1(y[test_split], predictions.labels, task.f1, classes),
+        dev_accuracy=predictions.dev_accuracy,
+        c_values=predictions.c_values,
+        train_rows=len(rows[train_split]),
         seconds={"encoding": encoded - started, "classifying": time.perf_counter() - encoded},
     )
 
 
-def _length_and_label(row: Example) -> tuple[tuple[int, ...], str]:
-    return tuple(len(text.split()) for text in sentences_of(row)), row.label
+def _length_and_label(example: Example) -> tuple[tuple[int, ...], str]:
+    return tuple(len(text.split()) for text in sentences_of(example)), example.label
 
 
 def _f1(gold: Labels, predicted: Labels, kind: str, classes: list[str]) -> float | None:

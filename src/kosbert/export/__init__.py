@@ -1,6 +1,6 @@
-"""The export room: one ONNX graph from token ids to the final vector; int8 only where a quality gate lets it pass."""
+"""Export: one ONNX graph from token ids to the embedding, with int8 weights only behind a quality gate."""
 
-from kosbert.export.release import Exported, export
+from kosbert.export.exporter import ExportResult, QualityGate, export
 from kosbert.export.verify import verify
 
-__all__ = ["Exported", "export", "verify"]
+__all__ = ["ExportResult", "QualityGate", "export", "verify"]

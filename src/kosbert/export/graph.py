@@ -1,4 +1,4 @@
-"""From a torch model to one ONNX graph: backbone, pooling, what follows it, the first dimensions, length 1."""
+"""Trace a torch model into one ONNX graph: backbone, pooling, dense layers, truncation, normalization."""
 
 import warnings
 from pathlib import Path
@@ -15,19 +15,19 @@ from kosbert.model.packing import is_packed, pack, unpack
 
 OPSET = 17
 # Two sentences of different lengths, so that padding is traced too.
-_SENTENCES = ("비가 온다.", "오늘은 바람이 불고 날씨가 몹시 춥다.")
+_TRACED_SENTENCES = ("비가 온다.", "오늘은 바람이 불고 날씨가 몹시 춥다.")
 
 
-class _FromIds(nn.Module):
-    """The whole model as a function of two arrays of whole numbers, (batch, length)."""
+class _TokenIdsToEmbedding(nn.Module):
+    """The whole model as a function of token ids and attention mask, (batch, length) each, to (batch, dim)."""
 
-    def __init__(self, model: SentenceTransformer, dim: int, keys: set[str]) -> None:
+    def __init__(self, model: SentenceTransformer, dim: int, feature_names: set[str]) -> None:
         super().__init__()
-        self.model, self.dim, self.keys = model, dim, keys
+        self.model, self.dim, self.feature_names = model, dim, feature_names
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         features: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, "modality": "text"}
-        if "token_type_ids" in self.keys:
+        if "token_type_ids" in self.feature_names:
             features["token_type_ids"] = torch.zeros_like(input_ids)
         for module in self.model:
             features = module(features)
@@ -35,18 +35,18 @@ class _FromIds(nn.Module):
 
 
 def onnx_graph(model: SentenceTransformer, dim: int) -> bytes:
-    """The model as ONNX in float32: `input_ids` and `attention_mask` in, `vectors` out, any batch and any length."""
+    """Return the model as a float32 ONNX graph: `input_ids` and `attention_mask` in, `vectors` out, any batch shape."""
     packed, training, device = is_packed(model), model.training, model.device
     unpack(model)
     model.eval().to("cpu")
     try:
-        features = model.preprocess(list(_SENTENCES))
+        features = model.preprocess(list(_TRACED_SENTENCES))
         inputs = (features["input_ids"], features["attention_mask"])
         with warnings.catch_warnings(), torch.inference_mode(), TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
-            warnings.simplefilter("ignore")  # the tracer warns of every shape that it reads
+            warnings.simplefilter("ignore")  # the tracer warns about every shape that it reads
             torch.onnx.export(
-                _FromIds(model, dim, set(features)),
+                _TokenIdsToEmbedding(model, dim, set(features)),
                 inputs,
                 file,
                 input_names=["input_ids", "attention_mask"],
@@ -62,7 +62,7 @@ def onnx_graph(model: SentenceTransformer, dim: int) -> bytes:
             return file.read_bytes()
     except (RuntimeError, ValueError, TypeError, KeyError, torch.onnx.errors.OnnxExporterError) as error:
         reason = str(error).strip().splitlines()[0][:200]
-        raise KosbertError(f"this model cannot be written as ONNX ({reason}): use it with torch instead") from error
+        raise KosbertError(f"this model cannot be exported to ONNX ({reason}): use it with torch instead") from error
     finally:
         model.train(training).to(device)
         if packed:

@@ -1,4 +1,4 @@
-"""A scikit-learn transformer: sentences in, vectors out, as a step of a `Pipeline`.
+"""scikit-learn: `SentenceVectors` is a transformer for a `Pipeline`.
 
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -20,11 +20,11 @@ from kosbert.search.encoding import unit_vectors
 
 
 class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The vectors of a model, of length 1. There is nothing to learn: `fit` loads the model.
+    """Normalized embeddings of a kosbert model. `fit` only loads the model.
 
     Args:
-        model: builtin, a directory, a hub name or a baseline. A name, not an object, so that the step can be cloned,
-            searched over and sent to other processes.
+        model: builtin, a directory, a Hugging Face name or a baseline. A name, not an object, so that the step can be
+            cloned, searched over and pickled.
     """
 
     def __init__(self, model: str = "builtin") -> None:
@@ -37,19 +37,19 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, sentences: Iterable[str]) -> NDArray[np.float32]:
-        """The vectors of sentences, (n, dim)."""
+        """Return the embeddings of sentences, (n, dim)."""
         check_is_fitted(self)
         if isinstance(sentences, str):
             raise UsageError("one string is not a list of sentences: give a list")
         return unit_vectors(self.encoder_, [str(sentence) for sentence in sentences])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns, for `set_output` and tables."""
+        """Return the column names for `set_output`."""
         check_is_fitted(self)
-        return np.array([f"dimension{place}" for place in range(self.n_features_out_)], dtype=object)
+        return np.array([f"dimension{number}" for number in range(self.n_features_out_)], dtype=object)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the model, which is loaded again where it is needed."""
+        """Leave out the model; `__setstate__` loads it again."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "encoder_"}
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from kosbert import data
-from kosbert.data.readers import lines
+from kosbert.data.tables import TEXT, Table
 from kosbert.errors import KosbertError, UsageError
 from kosbert.model.encoder import SupportsEncode
 from kosbert.text import clean
@@ -94,7 +94,7 @@ class StaticWords:
         self._index: dict[str, int] = {}
         rows: list[NDArray[np.float32]] = []
         self.dim = 0
-        for number, line in lines(path):
+        for number, line in Table(path, TEXT).lines():
             fields = line.rstrip().split(" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
                 self.dim = int(fields[1])
@@ -170,4 +170,4 @@ def _fit_tfidf(reference: str, data_dir: Path | None) -> CharacterTfidf:
         has_korsts = data.available(*data.resolve("korsts-train"), data_dir)
         reference = "korsts-train" if has_korsts else "sample-sts-train"
         logger.info("TF-IDF is fitted on %s", reference)
-    return CharacterTfidf([text for row in data.load(reference, folder=data_dir) for text in data.sentences_of(row)])
+    return CharacterTfidf([text for row in data.load(reference, data_dir=data_dir) for text in data.sentences_of(row)])

@@ -1,4 +1,4 @@
-"""A backbone that starts from nothing: a WordPiece tokenizer trained on text, and a small BERT with random weights."""
+"""A new backbone: a WordPiece tokenizer trained on text, and a small BERT with random weights."""
 
 import re
 from collections import Counter
@@ -17,42 +17,45 @@ from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 from kosbert.text import clean
 
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_COVERAGE = (
-    0.9998  # of the text's characters; the rest, thousands of them, would each take two places in the vocabulary
-)
+_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# Share of the text's characters that the vocabulary covers; each of the thousands of rarer ones would take two tokens.
+_COVERAGE = 0.9998
 
 
 def new_tokenizer(sentences: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
-    """Train WordPiece on sentences: the same ones give the same tokens, with the same numbers, in every process.
+    """Train a WordPiece tokenizer; the same sentences give the same vocabulary in every process.
 
-    Hangul syllables stay whole (a BERT normalizer that strips accents splits them into letters), and a character that
-    is too rare to be learned is an unknown word of its own, so that the word around it is still read.
+    Hangul syllables are not decomposed (a BERT normalizer that strips accents would do that), and a rare character
+    becomes an [UNK] of its own, so that the rest of its word is still tokenized.
     """
     texts = list(dict.fromkeys(clean(sentence) for sentence in sentences))
     characters = _frequent_characters(texts)
     tokenizer = _empty_tokenizer({}, characters)
-    # The trainer numbers the inner characters (##가) as it meets them, in the random order of a hash table, and breaks
-    # ties by number: each process would get another vocabulary. Named beforehand, their numbers are fixed.
-    inner = [f"##{character}" for character in _inner_characters(tokenizer, texts) if character in characters]
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*_SPECIAL, *inner], show_progress=False)
+    # The trainer numbers the continuation characters (##가) in the random order of a hash table and breaks ties by
+    # number, so every process would get another vocabulary. As special tokens their numbers are fixed.
+    continuations = [
+        f"##{character}" for character in _continuation_characters(tokenizer, texts) if character in characters
+    ]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size, special_tokens=[*_SPECIAL_TOKENS, *continuations], show_progress=False
+    )
     rare = re.compile(f"[^{re.escape(''.join(sorted(characters)))}\\s]")
-    tokenizer.train_from_iterator((rare.sub(" ", _lowered(text)) for text in texts), trainer)
-    numbers = tokenizer.get_vocab()
-    if len(numbers) <= len(_SPECIAL):
+    tokenizer.train_from_iterator((rare.sub(" ", _lowercase(text)) for text in texts), trainer)
+    vocab = tokenizer.get_vocab()
+    if len(vocab) <= len(_SPECIAL_TOKENS):
         raise UsageError("there is no text to train a tokenizer on: name a data set that has rows")
-    tokenizer = _empty_tokenizer(numbers, characters)  # one in which ##가 is an ordinary token again
+    tokenizer = _empty_tokenizer(vocab, characters)  # in which ##가 is an ordinary token again
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, numbers[token]) for token in ("[CLS]", "[SEP]")],
+        special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
     )
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **dict(zip(names, _SPECIAL, strict=True)))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **dict(zip(names, _SPECIAL_TOKENS, strict=True)))
 
 
-def _empty_tokenizer(numbers: dict[str, int], characters: set[str]) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=64))
+def _empty_tokenizer(vocab: dict[str, int], characters: set[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=64))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
     splits: list[Any] = [pre_tokenizers.BertPreTokenizer()]
     if characters:
@@ -62,26 +65,26 @@ def _empty_tokenizer(numbers: dict[str, int], characters: set[str]) -> Tokenizer
     return tokenizer
 
 
-def _lowered(text: str) -> str:
+def _lowercase(text: str) -> str:
     return str(normalizers.BertNormalizer(lowercase=True, strip_accents=False).normalize_str(text))
 
 
 def _frequent_characters(texts: Sequence[str]) -> set[str]:
-    """The most frequent characters that make up nearly all of the text; of equals, all or none."""
-    counts = Counter(character for text in texts for character in _lowered(text) if not character.isspace())
-    allowed = (1 - _COVERAGE) * counts.total()
+    """Return the most frequent characters that cover `_COVERAGE` of the text; of equally frequent ones, all or none."""
+    counts = Counter(character for text in texts for character in _lowercase(text) if not character.isspace())
+    remaining = (1 - _COVERAGE) * counts.total()
     frequent = set(counts)
     for count in sorted(set(counts.values())):
-        equals = [character for character, found in counts.items() if found == count]
-        allowed -= count * len(equals)
-        if allowed < 0:
+        equally_frequent = [character for character, frequency in counts.items() if frequency == count]
+        remaining -= count * len(equally_frequent)
+        if remaining < 0:
             break
-        frequent.difference_update(equals)
+        frequent.difference_update(equally_frequent)
     return frequent
 
 
 def _ranges(characters: set[str]) -> str:
-    """Characters as ranges of a regular expression's class, by number: no sign has a meaning of its own."""
+    """Return the characters as code point ranges for a character class, so that none needs escaping."""
     ranges: list[list[int]] = []
     for number in sorted(map(ord, characters)):
         if ranges and number == ranges[-1][1] + 1:
@@ -91,13 +94,13 @@ def _ranges(characters: set[str]) -> str:
     return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in ranges)
 
 
-def _inner_characters(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
-    """The characters that stand anywhere but at the start of a word, sorted."""
-    found: set[str] = set()
+def _continuation_characters(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
+    """Return the characters that occur after the start of a word, sorted."""
+    characters: set[str] = set()
     for text in texts:
         words = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))
-        found.update(*(word[1:] for word, _ in words))
-    return sorted(found)
+        characters.update(*(word[1:] for word, _ in words))
+    return sorted(characters)
 
 
 def new_backbone(
@@ -112,7 +115,7 @@ def new_backbone(
     max_length: int,
     seed: int,
 ) -> TorchEncoder:
-    """An untrained encoder of the given shape with a tokenizer of its own, reproducible by its seed."""
+    """Return an untrained encoder with a tokenizer trained on the sentences; the seed makes it reproducible."""
     tokenizer = new_tokenizer(sentences, vocab_size)
     return untrained(
         tokenizer, layers=layers, hidden_size=hidden_size, heads=heads, dropout=dropout, pooling=pooling,
@@ -131,9 +134,9 @@ def untrained(
     max_length: int,
     seed: int,
 ) -> TorchEncoder:
-    """An encoder of the given shape with random weights, behind a tokenizer."""
+    """Return an encoder of this shape with random weights for an existing tokenizer."""
     if hidden_size % heads:
-        raise UsageError(f"hidden_size {hidden_size} cannot be shared by {heads} heads: make it a multiple of them")
+        raise UsageError(f"hidden_size {hidden_size} cannot be divided among {heads} heads: make it a multiple of them")
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden_size,
@@ -148,8 +151,8 @@ def untrained(
     )
     with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        # With BERT's own pooling layer, which nothing uses: AutoModel would make a random one whenever it loads.
-        # Written by hand, because the model's save_pretrained writes nothing in any but the first of several processes.
+        # With BERT's own pooler, which is not used: without it AutoModel would create a random one on every load.
+        # Not with save_pretrained, which writes nothing in processes other than rank 0.
         save_file(BertModel(config).state_dict(), Path(folder) / "model.safetensors", metadata={"format": "pt"})
         config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

@@ -1,13 +1,13 @@
-"""Turn padding off in a SentenceTransformer that runs on a CPU, and on again.
+"""Run a SentenceTransformer on a CPU without padding.
 
-Half of a random batch of Korean sentences is padding. sentence-transformers can join a batch into one flat row of
-tokens instead, and its pooling understands that, but it does so only where FlashAttention runs, on GPUs. `pack`
-switches the same machinery on with the attention of `kosbert.model.attention`. Nothing is subclassed and no weight
-changes: what `model.preprocess` returns is flat, so sentence-transformers' own collator, trainer, losses and `encode`
-all use it, and what `model.save` writes names only stock classes.
+Half of a random batch of Korean sentences is padding. sentence-transformers can flatten a batch into one row of tokens
+instead, and its pooling supports that, but only with FlashAttention, on GPUs. `pack` enables the same code with the
+attention of `kosbert.model.attention`. Nothing is subclassed and no weight changes: `model.preprocess` returns flat
+batches, so sentence-transformers' own collator, trainer, losses and `encode` use them, and `model.save` writes only
+stock classes.
 
     model = SentenceTransformer(path)
-    pack(model)      # False where it cannot be done; the model then works as before, with padding
+    pack(model)      # False if not supported; the model then works as before, with padding
 """
 
 import logging
@@ -21,20 +21,20 @@ from kosbert.model.attention import ATTENTION_NAME
 
 logger = logging.getLogger(__name__)
 
-# Encoders whose tokens meet only in the attention call and whose positions are absolute. Not here, and therefore
+# Encoders with absolute positions whose tokens interact only in the attention call. Not supported, and therefore
 # padded: MPNet and DeBERTa (relative positions), ModernBERT (a sliding window inside its own mask), ALBERT and
-# DistilBERT (untried).
+# DistilBERT (not tested).
 PACKABLE = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "electra"})
-# Modules after the backbone that work on single tokens, on sentence vectors, or on flat batches.
+# Modules after the backbone that process tokens one by one, sentence embeddings, or flat batches.
 _FLAT_SAFE = frozenset({"Pooling", "WeightedLayerPooling", "Dense", "Normalize", "Dropout", "LayerNorm"})
 _FLAT_KEYS = frozenset({"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx"})
-# Of different lengths, so that a wrong position or a look into the neighbor shows.
+# Different lengths reveal wrong positions and attention across sentences.
 _PROBES = ("비가 온다.", "눈", "오늘은 바람이 불고 날씨가 몹시 춥다.")
 _PROBE_TOLERANCE = 1e-4
 
 
 def supports_packing(model: SentenceTransformer) -> bool:
-    """Whether `pack` can do anything for this model where it stands now (on a CPU)."""
+    """Return whether `pack` supports this model on its current device."""
     backbone = model[0]
     return (
         isinstance(backbone, Transformer)
@@ -51,15 +51,15 @@ def supports_packing(model: SentenceTransformer) -> bool:
 
 
 def is_packed(model: SentenceTransformer) -> bool:
-    """Whether batches of this model go through our attention without padding."""
+    """Return whether this model runs without padding through our attention."""
     return isinstance(model[0], Transformer) and model[0].config._attn_implementation == ATTENTION_NAME
 
 
 def pack(model: SentenceTransformer) -> bool:
-    """Turn padding off where that is supported; return whether it is off now by our means.
+    """Disable padding if the model supports it; return whether it is packed now.
 
-    A model with FlashAttention flattens by itself and is left alone. The vectors of three short sentences are compared
-    with the padded ones first; a model for which they differ stays padded, with a warning.
+    A model with FlashAttention flattens its batches already and is not changed. The embeddings of three short sentences
+    are compared with the padded ones; if they differ, the model stays padded, with a warning.
     """
     if is_packed(model):
         return True
@@ -72,7 +72,7 @@ def pack(model: SentenceTransformer) -> bool:
     backbone.data_collator = DataCollatorWithFlattening(
         return_position_ids=True, return_seq_idx=True, return_flash_attn_kwargs=True
     )
-    # RoBERTa counts positions from padding_idx + 1; flat batches must bring their positions with them.
+    # RoBERTa's positions start at padding_idx + 1; flat batches need explicit positions.
     backbone._flatten_position_offset = backbone._infer_flatten_position_offset()
     if backbone.model_forward_params is not None:
         backbone.model_forward_params |= _FLAT_KEYS
@@ -86,7 +86,7 @@ def pack(model: SentenceTransformer) -> bool:
         return True
     unpack(model)
     logger.warning(
-        "packing would change the vectors of this %s model by %.1e, so it stays padded: slower, the results unchanged",
+        "packing would change the embeddings of this %s model by %.1e, so it stays padded: slower, results unchanged",
         backbone.config.model_type,
         difference,
     )
@@ -94,15 +94,15 @@ def pack(model: SentenceTransformer) -> bool:
 
 
 def unpack(model: SentenceTransformer) -> None:
-    """Turn padding on again, as it was before `pack`."""
+    """Enable padding again, as it was before `pack`."""
     if is_packed(model):
         backbone = model[0]
         backbone.config._attn_implementation = backbone.kosbert_replaced_attention
-        backbone.unpad_inputs = backbone.unpad_inputs  # its setter works out anew whether inputs are flattened
+        backbone.unpad_inputs = backbone.unpad_inputs  # its setter recomputes whether inputs are flattened
 
 
 def _probe(model: SentenceTransformer) -> torch.Tensor:
-    """Vectors of the probe sentences in evaluation mode: no dropout, so no random number is drawn."""
+    """Return the embeddings of the probe sentences in evaluation mode: without dropout no random number is drawn."""
     training = model.training
     model.eval()
     try:

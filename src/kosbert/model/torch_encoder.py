@@ -1,5 +1,6 @@
 """`TorchEncoder`: an `Encoder` around a SentenceTransformer."""
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -202,13 +203,17 @@ class TorchEncoder(Encoder):
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence transformers: no progress bars for reading or writing a file, no report on an unused pooler."""
+    """Hide progress bars for reading or writing files, and messages about an unused pooler or a default prompt."""
     bars, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    logger = logging.getLogger("sentence_transformers")
+    level = logger.level
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
+    logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
+        logger.setLevel(level)
         transformers_logging.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()

@@ -1,4 +1,4 @@
-"""What vectors are for: search by meaning, groups of sentences, paraphrases.
+"""Semantic search, clustering and duplicate mining.
 
 from kosbert.search import Index
 index = Index.load("my-index")
@@ -16,7 +16,7 @@ __all__ = ["Hit", "Index"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import Arrow only when an index is asked for: clusters and mining do without."""
+    """Import Arrow only for an index: clustering and mining do not need it."""
     if name in __all__:
         from importlib import import_module
 

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from kosbert.data.readers import comma_separated, lines
+from kosbert.data.tables import CSV, JSON, PARQUET, Table, table_format
 from kosbert.errors import UsageError
 
 
 def check_target(source: Path, target: Path) -> None:
     """Refuse a place that cannot hold the copy, before hours of work."""
-    if _kind(source) != _kind(target):
-        raise UsageError(f"{target.name} must end as {source.name} does: give a name that ends in {_kind(source)}")
+    if table_format(source) != table_format(target):
+        ending = Path(source.name.removesuffix(".gz").removesuffix(".zst")).suffix
+        raise UsageError(f"{target.name} must end as {source.name} does: give a name that ends in {ending}")
+    if target.suffix.lower() == ".zst":
+        raise UsageError(f"{target.name} cannot be written: .zst is only read, give a name without it or with .gz")
     if target.exists() and target.samefile(source):
         raise UsageError(f"{target} is the file itself: give another name, nothing is written over")
     if not target.parent.is_dir():
@@ -23,31 +26,29 @@ def check_target(source: Path, target: Path) -> None:
 
 
 def write_without(source: Path, target: Path, dropped: set[int]) -> None:
-    """Copy a file but for some rows, by the line numbers that `read_rows` gave them."""
+    """Copy a file but for some rows, by the line numbers that `read_sentences` gave them."""
     draft = target.with_name(f".{target.name}.part")
-    kind = _kind(source)
-    if kind == ".parquet":
+    table_file = Table(source)
+    if table_file.format == PARQUET:
         import pyarrow.parquet
 
         table = pyarrow.parquet.read_table(source)
         pyarrow.parquet.write_table(table.filter([line not in dropped for line in range(1, len(table) + 1)]), draft)
     else:
         with _text(draft, packed=target.suffix == ".gz") as stream:
-            if kind == ".csv":
-                _write_csv(source, stream, dropped)
-            elif kind == ".json":
-                with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as file:
-                    items = json.loads(file.read().decode("utf-8-sig"))
-                kept = [item for line, item in enumerate(items, start=1) if line not in dropped]
+            if table_file.format == CSV:
+                _write_csv(table_file, stream, dropped)
+            elif table_file.format == JSON:
+                kept = [row.fields for row in table_file.rows() if row.line not in dropped]
                 json.dump(kept, stream, ensure_ascii=False, indent=1)
             else:
-                stream.writelines(f"{text}\n" for line, text in lines(source) if line not in dropped)
+                stream.writelines(f"{text}\n" for line, text in table_file.lines() if line not in dropped)
     draft.replace(target)
 
 
-def _write_csv(source: Path, stream: IO[str], dropped: set[int]) -> None:
+def _write_csv(table: Table, stream: IO[str], dropped: set[int]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
-    for number, row in enumerate(comma_separated()(source)):
+    for number, row in enumerate(table.rows()):
         if not number:
             writer.writerow(row.fields)
         if row.line not in dropped:
@@ -62,7 +63,3 @@ def _text(path: Path, *, packed: bool) -> Iterator[IO[str]]:
     else:
         with path.open("w", encoding="utf-8", newline="") as stream:
             yield stream
-
-
-def _kind(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz")).suffix.lower()

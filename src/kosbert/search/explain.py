@@ -1,10 +1,11 @@
-"""Which words made a query and a hit similar: how far their cosine falls when one of them is left out."""
+"""Explain a cosine similarity by words: the drop of the cosine when a word is left out (occlusion)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kosbert.search.encoding import unit_vectors
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordEffect:
-    """A word between spaces, and how much the cosine falls without it; below zero it stands in the way."""
+    """A space-separated word and the drop of the cosine without it; negative if the cosine rises."""
 
     word: str
     effect: float
@@ -22,7 +23,7 @@ class WordEffect:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each word of the query and of the hit did for their cosine."""
+    """The cosine of a query and a hit, and the effect of each of their words."""
 
     cosine: float
     query: list[WordEffect]
@@ -30,32 +31,36 @@ class Explanation:
 
 
 def explain(encoder: "SupportsEncode", query: str, texts: Sequence[str]) -> list[Explanation]:
-    """Explain the cosine of a query with each of some texts, all variants encoded in one call."""
-    cut_query = without_each_word(query)
-    cut_texts = [without_each_word(text) for text in texts]
-    sentences = [query, *cut_query, *texts, *(cut for cuts in cut_texts for cut in cuts)]
-    vectors = unit_vectors(encoder, sentences)
-    whole, shorter_queries = vectors[0], vectors[1 : 1 + len(cut_query)]
-    hits = vectors[1 + len(cut_query) :][: len(texts)]
-    place = 1 + len(cut_query) + len(texts)
-    found = []
-    for text, hit, cuts in zip(texts, hits, cut_texts, strict=True):
-        cosine = float(whole @ hit)
-        shorter_hits = vectors[place : place + len(cuts)]
-        place += len(cuts)
-        found.append(
-            Explanation(
-                cosine, _effects(query, cosine - shorter_queries @ hit), _effects(text, cosine - shorter_hits @ whole)
-            )
-        )
-    return found
+    """Explain the cosine of a query with each of some texts; all variants are encoded in one call."""
+    return explain_vectors(unit_vectors(encoder, sentences_to_explain(query, texts)), query, texts)
+
+
+def sentences_to_explain(query: str, texts: Sequence[str]) -> list[str]:
+    """Return the sentences that `explain_vectors` needs: the query, the texts, and each of them without each word."""
+    shortened_texts = [shortened for text in texts for shortened in without_each_word(text)]
+    return [query, *without_each_word(query), *texts, *shortened_texts]
+
+
+def explain_vectors(vectors: NDArray[np.float32], query: str, texts: Sequence[str]) -> list[Explanation]:
+    """Explain cosines from the unit vectors of `sentences_to_explain`, (sentences, dim)."""
+    first_text = 1 + len(query.split())
+    start = first_text + len(texts)
+    explanations = []
+    for text, text_vector in zip(texts, vectors[first_text:start], strict=True):
+        cosine = float(vectors[0] @ text_vector)
+        end = start + len(text.split())
+        query_effects = _effects(query, cosine - vectors[1:first_text] @ text_vector)
+        text_effects = _effects(text, cosine - vectors[start:end] @ vectors[0])
+        explanations.append(Explanation(cosine, query_effects, text_effects))
+        start = end
+    return explanations
 
 
 def without_each_word(text: str) -> list[str]:
-    """The text without its first word, without its second, and so on."""
+    """Return the text without its first word, without its second, and so on."""
     words = text.split()
-    return [" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))]
+    return [" ".join(words[:position] + words[position + 1 :]) for position in range(len(words))]
 
 
-def _effects(text: str, has_dropout: "np.ndarray[tuple[int], np.dtype[np.float32]]") -> list[WordEffect]:
-    return [WordEffect(word, float(drop)) for word, drop in zip(text.split(), has_dropout, strict=True)]
+def _effects(text: str, drops: NDArray[np.float32]) -> list[WordEffect]:
+    return [WordEffect(word, float(drop)) for word, drop in zip(text.split(), drops, strict=True)]

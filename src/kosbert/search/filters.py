@@ -1,7 +1,7 @@
-"""Filters on metadata: `source=news, year>=2020` keeps what fulfills every condition. No code is ever evaluated.
+"""Filters on metadata: `source=news, year>=2020` keeps the rows that match every condition. No code is evaluated.
 
-Operators: = != < <= > >=. Two numbers are compared as numbers, also where a CSV file had them as text; anything else
-as text, so that dates such as 2020-01-31 have their order. A row without the field fulfills no condition on it but !=.
+Operators: = != < <= > >=. Two numbers are compared as numbers, also where a CSV file had them as text. Everything else
+is compared as text, so that dates such as 2020-01-31 sort correctly. A row without the field matches only !=.
 """
 
 import json
@@ -20,18 +20,18 @@ _CONDITION = re.compile(r'\s*([^\s=!<>,"]+)\s*(!=|<=|>=|=|<|>)\s*("(?:[^"\\]|\\.
 
 @dataclass(frozen=True)
 class Condition:
-    """One comparison of a field with a value."""
+    """A comparison of a field with a value."""
 
     field: str
     operator: str
     value: str
 
-    def holds(self, cell: str | None) -> bool:
-        """Whether a cell, JSON text or None for a missing one, fulfills the condition."""
+    def matches(self, cell: str | None) -> bool:
+        """Return whether a cell matches: JSON, or None for a missing value."""
         if cell is None:
             return self.operator == "!="
         content = json.loads(cell)
-        left, right = _number(content), _number(self.value)
+        left, right = _to_number(content), _to_number(self.value)
         compare = OPERATORS[self.operator]
         if left is not None and right is not None:
             return compare(left, right)
@@ -40,41 +40,41 @@ class Condition:
 
 
 def parse(expression: str) -> list[Condition]:
-    """The conditions of an expression, all of which must hold; a value with a comma stands in double quotes."""
+    """Parse comma-separated conditions; a value that contains a comma is in double quotes."""
     conditions: list[Condition] = []
-    place = 0
-    while place < len(expression):
-        found = _CONDITION.match(expression, place)
-        if not found:
+    position = 0
+    while position < len(expression):
+        match = _CONDITION.match(expression, position)
+        if not match:
             raise UsageError(
-                f"the filter {expression!r} cannot be read at {expression[place:].strip()!r}: "
+                f"the filter {expression!r} cannot be parsed at {expression[position:].strip()!r}: "
                 "write conditions such as source=news,year>=2020"
             )
-        field, operator, value = found.groups()
-        conditions.append(Condition(field, operator, _unquoted(value)))
-        place = found.end()
+        field, operator, value = match.groups()
+        conditions.append(Condition(field, operator, _unquote(value)))
+        position = match.end()
     if not conditions:
         raise UsageError("the filter is empty: write a condition such as year>=2020, or leave it out")
     return conditions
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if not value.startswith('"'):
         return value
     try:
         return str(json.loads(value))
     except ValueError:
         raise UsageError(
-            f"the value {value} is not between two double quotes: close them, and write \\\\ for a backslash within"
+            f"the quotes of the value {value} are wrong: close them, and write \\\\ for a backslash inside"
         ) from None
 
 
-def _number(value: Any) -> Decimal | None:
-    """A number to the last digit: a float would take two long ids for one."""
+def _to_number(value: Any) -> Decimal | None:
+    """Return an exact number, None if it is not one; a float could not distinguish two long ids."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = Decimal(str(value).strip())
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None  # "nan" and "inf" are words
+    return number if number.is_finite() else None  # "nan" and "inf" are compared as text

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from kosbert.evaluation.retrieval import Rankings, RetrievalScores, RetrievalTask, rank_dense, score_rankings
 from kosbert.search.encoding import unit_vectors
-from kosbert.search.fusion import fuse
+from kosbert.search.hits import reciprocal_rank_fusion
 from kosbert.search.index import Index
-from kosbert.search.lexical import Lexical, analyze, best_analyzer
+from kosbert.search.lexical import LexicalIndex, analyze, default_analyzer
 
 
 def against_exact(directory: Path, *, queries: int = 1_000, k: int = 10, seed: int = 0) -> RetrievalScores:
@@ -23,7 +23,7 @@ def against_exact(directory: Path, *, queries: int = 1_000, k: int = 10, seed: i
     exact.add(texts, ids=index.ids())
     rows = np.random.default_rng(seed).choice(len(texts), min(queries, len(texts)), replace=False)
     vectors = unit_vectors(index.encoder, [texts[row] for row in rows])
-    rankings, exact_rankings = index.nearest(vectors, k)[0], exact.nearest(vectors, k)[0]
+    rankings, exact_rankings = index.query(vectors, k)[0], exact.query(vectors, k)[0]
     index.close()
     return score_rankings(rankings, exact_rankings, (1, k))
 
@@ -34,10 +34,10 @@ def rank_hybrid(
     """Rank the corpus by cosine, by BM25, and by both: a `Ranker` for `evaluate_retrieval`."""
     depth = 5 * k  # deeper ranks hardly change the first k
     dense = rank_dense(task, query_vectors, corpus_vectors, depth)["dense"]
-    analyzer = best_analyzer()
-    words = analyze(analyzer, task.corpus)
-    query_words = words if task.queries is task.corpus else analyze(analyzer, task.queries)
-    index = Lexical.build(words)
-    bm25 = task.without_query([list(index.best(query, depth + 1)) for query in query_words], depth)
-    hybrid = [list(fuse(*rankings)) for rankings in zip(dense, bm25, strict=True)]
+    analyzer = default_analyzer()
+    tokens = analyze(analyzer, task.corpus)
+    query_tokens = tokens if task.queries is task.corpus else analyze(analyzer, task.queries)
+    index = LexicalIndex.build(tokens)
+    bm25 = task.without_query([list(index.search(query, depth + 1)) for query in query_tokens], depth)
+    hybrid = [list(reciprocal_rank_fusion(*rankings)) for rankings in zip(dense, bm25, strict=True)]
     return {"dense": dense, "bm25": bm25, "hybrid": hybrid}

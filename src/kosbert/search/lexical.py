@@ -1,7 +1,7 @@
-"""Search by common words: BM25 (bm25s) over Korean morphemes, or over pairs of characters.
+"""Lexical search: BM25 (bm25s) over Korean morphemes or character bigrams.
 
-배송이, 배송을 and 배송은 are three words between spaces and one noun. kiwipiepy takes them apart; where it is not
-installed, the pairs of characters inside an eojeol do (배송, 송이), which finds nearly as much with more noise.
+배송이, 배송을 and 배송은 are three eojeols with one noun. kiwipiepy splits them into morphemes. Where it is not
+installed, the character bigrams of each eojeol (배송, 송이) serve: nearly the same recall with more noise.
 """
 
 import importlib.util
@@ -15,25 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.errors import KosbertError, UsageError
+from kosbert.model.topk import top_k
 from kosbert.text import clean
 
-# Nouns, verbs, adjectives, roots, adverbs, foreign words, Hanja and numbers; no particles, endings or signs.
-_CONTENT = ("NN", "NR", "NP", "VV", "VA", "XR", "MAG", "SL", "SH", "SN", "SW", "W_")
+# Tag prefixes of nouns, verbs, adjectives, roots, adverbs, foreign words, Hanja and numbers; not of particles, endings
+# or punctuation.
+_CONTENT_TAGS = ("NN", "NR", "NP", "VV", "VA", "XR", "MAG", "SL", "SH", "SN", "SW", "W_")
 _EOJEOL = re.compile(r"[^\W_]+")
 
 
 def morphemes(texts: Sequence[str]) -> list[list[str]]:
-    """The morphemes that carry meaning."""
-    return [[token.form.lower() for token in tokens if token.tag.startswith(_CONTENT)] for tokens in tokens_of(texts)]
+    """Return the content morphemes of each text."""
+    return [
+        [token.form.lower() for token in tokens if token.tag.startswith(_CONTENT_TAGS)] for tokens in kiwi_tokens(texts)
+    ]
 
 
 def bigrams(texts: Sequence[str]) -> list[list[str]]:
-    """The pairs of neighboring characters of each eojeol; one of a single character is itself."""
+    """Return the character bigrams of each eojeol of each text; an eojeol of one character is kept as it is."""
     return [
         [
-            word[place : place + 2]
-            for word in _EOJEOL.findall(clean(text).lower())
-            for place in range(max(1, len(word) - 1))
+            eojeol[start : start + 2]
+            for eojeol in _EOJEOL.findall(clean(text).lower())
+            for start in range(max(1, len(eojeol) - 1))
         ]
         for text in texts
     ]
@@ -42,24 +46,24 @@ def bigrams(texts: Sequence[str]) -> list[list[str]]:
 ANALYZERS: dict[str, Callable[[Sequence[str]], list[list[str]]]] = {"morphemes": morphemes, "bigrams": bigrams}
 
 
-def best_analyzer() -> str:
-    """Morphemes where kiwipiepy is installed."""
+def default_analyzer() -> str:
+    """Return "morphemes" if kiwipiepy is installed, else "bigrams"."""
     return "morphemes" if importlib.util.find_spec("kiwipiepy") else "bigrams"
 
 
-def analyze(name: str, texts: Sequence[str]) -> list[list[str]]:
-    """The words of each text, without the spaces that a few of Kiwi's morphemes hold."""
-    return [[word.replace(" ", "_") for word in words] for words in ANALYZERS[name](texts)]
+def analyze(analyzer: str, texts: Sequence[str]) -> list[list[str]]:
+    """Return the BM25 tokens of each text; spaces within a token (some Kiwi morphemes have them) become underscores."""
+    return [[token.replace(" ", "_") for token in tokens] for tokens in ANALYZERS[analyzer](texts)]
 
 
-def tokens_of(texts: Sequence[str]) -> Iterable[Any]:
-    """Kiwi's tokens of each text, with their parts of speech."""
-    return kiwi().tokenize([clean(text) for text in texts])  # type: ignore[no-any-return]
+def kiwi_tokens(texts: Sequence[str]) -> Iterable[Any]:
+    """Return Kiwi's tokens of each text, with their part-of-speech tags."""
+    return _kiwi().tokenize([clean(text) for text in texts])  # type: ignore[no-any-return]
 
 
 @cache
-def kiwi() -> Any:
-    """The analyzer, loaded once: it takes a second."""
+def _kiwi() -> Any:
+    """Load Kiwi once: it takes a second."""
     try:
         from kiwipiepy import Kiwi
     except ImportError:
@@ -67,53 +71,52 @@ def kiwi() -> Any:
     return Kiwi()
 
 
-class Lexical:
-    """BM25 over the words of all sentences, by their places."""
+class LexicalIndex:
+    """BM25 over the tokens of all sentences, by row number."""
 
     def __init__(self, retriever: Any, count: int) -> None:
         self._retriever, self._count = retriever, count
 
     @classmethod
-    def build(cls, words: Sequence[Sequence[str]]) -> "Lexical":
-        """Count the words of every sentence."""
+    def build(cls, tokens: Sequence[Sequence[str]]) -> "LexicalIndex":
+        """Index the tokens of every sentence."""
         retriever = None
-        if any(words):
+        if any(tokens):
             retriever = _bm25s().BM25(method="lucene")
-            retriever.index([list(each) for each in words], show_progress=False)
-        return cls(retriever, len(words))
+            retriever.index([list(sentence) for sentence in tokens], show_progress=False)
+        return cls(retriever, len(tokens))
 
-    def best(self, words: Sequence[str], k: int, allowed: NDArray[np.intp] | None = None) -> dict[int, float]:
-        """Places and scores of the k best sentences that share a word, best first."""
-        if self._retriever is None or not words:
+    def search(self, tokens: Sequence[str], k: int, allowed: NDArray[np.intp] | None = None) -> dict[int, float]:
+        """Return rows and BM25 scores of the k best sentences that share a token, best first."""
+        if self._retriever is None or not tokens:
             return {}
-        scores = self._retriever.get_scores(list(words))[: self._count]
+        scores = self._retriever.get_scores(list(tokens))[: self._count]
         if allowed is not None:
-            kept = np.zeros_like(scores)
-            kept[allowed] = scores[allowed]
-            scores = kept
-        from kosbert.model.topk import top
-
-        return {int(place): float(scores[place]) for place in top(scores[None], k)[0] if scores[place] > 0}
+            allowed_scores = np.zeros_like(scores)
+            allowed_scores[allowed] = scores[allowed]
+            scores = allowed_scores
+        return {int(row): float(scores[row]) for row in top_k(scores[None], k)[0] if scores[row] > 0}
 
     def write(self, folder: Path) -> None:
-        """Write arrays and a list of words."""
+        """Write score arrays and vocabulary; nothing for an index without tokens."""
         folder.mkdir()
         if self._retriever is not None:
             self._retriever.save(str(folder), show_progress=False)
 
     @classmethod
-    def read(cls, folder: Path) -> "Lexical":
-        """Read what `write` wrote."""
+    def read(cls, folder: Path) -> "LexicalIndex":
+        """Memory-map the files that `write` wrote."""
         if not folder.is_dir():
-            raise KosbertError(f"the words in {folder} are gone: build the index again from its source")
+            raise KosbertError(f"the BM25 files in {folder} are missing: build the index again from its source")
         if not any(folder.iterdir()):
             return cls(None, 0)
         try:
             retriever = _bm25s().BM25.load(str(folder), mmap=True, show_progress=False)
             return cls(retriever, int(retriever.scores["num_docs"]))
         except (OSError, ValueError, KeyError, EOFError) as error:
+            reason = type(error).__name__
             raise KosbertError(
-                f"the words in {folder} are damaged ({type(error).__name__}): build the index again from its source"
+                f"the BM25 files in {folder} are damaged ({reason}): build the index again from its source"
             ) from error
 
 

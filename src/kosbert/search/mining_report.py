@@ -1,4 +1,4 @@
-"""What `kosbert mine` reports of a file."""
+"""Mine a file: its most similar pairs, its duplicates, and a copy without them."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from kosbert.data.tables import read_sentences
 from kosbert.model import load_any
+from kosbert.progress import ProgressCallback
 from kosbert.search.drop_rows import check_target, write_without
 from kosbert.search.encoding import unit_vectors
-from kosbert.search.mining import most_similar, near_duplicates
-from kosbert.search.rows import read_rows
+from kosbert.search.mining import most_similar_pairs, near_duplicates
 from kosbert.text import clean
 
 
 @dataclass(frozen=True)
 class MinedPair:
-    """Two different sentences of the file."""
+    """Two similar sentences of the file."""
 
     cosine: float
     lines: tuple[int, int]
@@ -24,8 +25,8 @@ class MinedPair:
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """A sentence that repeats one that is kept."""
+class Duplicate:
+    """A sentence that duplicates an earlier one, which is kept."""
 
     line: int
     text: str
@@ -35,19 +36,29 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Mined:
-    """The pairs, what repeats what, and where the rest was written."""
+class MiningReport:
+    """Similar pairs and duplicates of a file.
+
+    Args:
+        sentences: number of sentences.
+        exact_duplicates: sentences that are equal to an earlier one after normalization.
+        threshold: cosine from which a sentence is a duplicate.
+        duplicate_groups: number of kept sentences that have duplicates.
+        pairs: the most similar pairs of different sentences, best first.
+        duplicates: all duplicates, exact ones included.
+        dedup_file: path of the copy without duplicates, "" without one.
+    """
 
     sentences: int
-    equal: int
+    exact_duplicates: int
     threshold: float
-    groups: int
+    duplicate_groups: int
     pairs: list[MinedPair]
-    dropped: list[Dropped]
-    written: str
+    duplicates: list[Duplicate]
+    dedup_file: str
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return a dictionary for JSON."""
         return asdict(self)
 
 
@@ -59,47 +70,44 @@ def mine(
     dedup: Path | None = None,
     model: str = "builtin",
     text_column: str = "text",
-    progress: bool = False,
-) -> Mined:
-    """Find the most similar pairs of a file and what repeats; pairs are of different sentences, equal ones only count.
+    on_progress: ProgressCallback | None = None,
+) -> MiningReport:
+    """Find the most similar pairs of different sentences in a file, and its duplicates.
 
     Args:
-        file: any that `read_rows` reads.
-        k: how many pairs.
-        threshold: cosine from which a sentence repeats an earlier one.
-        dedup: where to write the file without what repeats; the same format.
-        model: what encodes.
-        text_column: the column of the sentences.
-        progress: show a progress bar on standard error.
+        file: a .txt, .csv, .tsv, .json, .jsonl or .parquet file.
+        k: number of pairs.
+        threshold: cosine from which a sentence is a duplicate of an earlier one.
+        dedup: where to write the file without duplicates, in the same format.
+        model: builtin, a directory, a Hugging Face name or a baseline.
+        text_column: the column with the sentences.
+        on_progress: called with the progress of encoding and comparing.
     """
     if dedup:
         check_target(file, dedup)
-    rows = read_rows(file, text=text_column)
-    first: dict[str, int] = {}
-    for place, text in enumerate(rows.texts):
-        first.setdefault(clean(text), place)
-    places = np.fromiter(first.values(), np.int64, len(first))  # of each different sentence, where it stands first
-    vectors = unit_vectors(load_any(model), list(first), progress=progress)
-    repeated = near_duplicates(vectors, threshold)
-    stands_for = {int(places[pair.right]): (int(places[pair.left]), pair.cosine) for pair in repeated}
-    dropped = []
-    for place, text in enumerate(rows.texts):
-        kept, cosine = first[clean(text)], 1.0
-        kept, cosine = stands_for.get(kept, (kept, cosine))
-        if kept != place:
-            dropped.append(Dropped(rows.lines[place], text, rows.lines[kept], rows.texts[kept], cosine))
+    rows = read_sentences(file, text_column=text_column)
+    first_row: dict[str, int] = {}  # of each distinct sentence
+    for row, text in enumerate(rows.texts):
+        first_row.setdefault(clean(text), row)
+    distinct_rows = np.fromiter(first_row.values(), np.int64, len(first_row))
+    vectors = unit_vectors(load_any(model), list(first_row), on_progress=on_progress)
+    near = near_duplicates(vectors, threshold, on_progress=on_progress)
+    duplicate_of = {int(distinct_rows[pair.second]): (int(distinct_rows[pair.first]), pair.cosine) for pair in near}
+    duplicates = []
+    for row, text in enumerate(rows.texts):
+        kept = first_row[clean(text)]
+        kept, cosine = duplicate_of.get(kept, (kept, 1.0))
+        if kept != row:
+            duplicates.append(Duplicate(rows.lines[row], text, rows.lines[kept], rows.texts[kept], cosine))
     if dedup:
-        write_without(file, dedup, {each.line for each in dropped})
-    pairs = [
-        MinedPair(
-            pair.cosine,
-            (rows.lines[places[pair.left]], rows.lines[places[pair.right]]),
-            (rows.texts[places[pair.left]], rows.texts[places[pair.right]]),
-        )
-        for pair in most_similar(vectors, k)
-    ]
-    kept_lines = {each.kept_line for each in dropped}
-    return Mined(
-        len(rows.texts), len(rows.texts) - len(first), threshold, len(kept_lines), pairs, dropped,
-        str(dedup) if dedup else "",
+        write_without(file, dedup, {duplicate.line for duplicate in duplicates})
+    pairs = []
+    for pair in most_similar_pairs(vectors, k, on_progress=on_progress):
+        first, second = distinct_rows[pair.first], distinct_rows[pair.second]
+        lines, texts = (rows.lines[first], rows.lines[second]), (rows.texts[first], rows.texts[second])
+        pairs.append(MinedPair(pair.cosine, lines, texts))
+    return MiningReport(
+        sentences=len(rows.texts), exact_duplicates=len(rows.texts) - len(first_row), threshold=threshold,
+        duplicate_groups=len({duplicate.kept_line for duplicate in duplicates}), pairs=pairs, duplicates=duplicates,
+        dedup_file=str(dedup) if dedup else "",
     )  # fmt: skip

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.search.clustering import Settings, centers, group
+from kosbert.search.cluster_report import MAX_MAP_POINTS
+from kosbert.search.clustering import ClusteringConfig, centroids, cluster_vectors, project_2d, topics
 from kosbert.search.hits import Hit
 from kosbert.search.index import Index
-from kosbert.search.map_page import MOST, layout
-from kosbert.search.topics import label_groups
 from kosbert.serving.errors import ApiError
 from kosbert.serving.known import PrecomputedEncoder
 from kosbert.serving.model_runner import ModelRunner
@@ -83,14 +82,16 @@ class IndexService:
 
     def _group(self, method: str, count: int) -> dict[str, Any]:
         sample = self._drawn()
-        labels = group(sample.vectors, Settings(method, count))
-        topics = label_groups(sample.texts, labels)
+        labels = cluster_vectors(sample.vectors, ClusteringConfig(method, count))
+        cluster_topics = topics(sample.texts, labels)
         groups = []
-        for number, middle in enumerate(centers(sample.vectors, labels)):
+        for number, middle in enumerate(centroids(sample.vectors, labels)):
             inside = np.flatnonzero(labels == number)
             nearest = inside[np.argsort(-(sample.vectors[inside] @ middle), kind="stable")]
             examples = list(dict.fromkeys(sample.texts[place] for place in nearest.tolist()))[:3]
-            groups.append({"number": number, "size": len(inside), "label": topics[number], "examples": examples})
+            groups.append(
+                {"number": number, "size": len(inside), "label": cluster_topics[number], "examples": examples}
+            )
         points = [
             {"x": round(x, 4), "y": round(y, 4), "group": label, "text": text}
             for (x, y), label, text in zip(sample.places.tolist(), labels.tolist(), sample.texts, strict=True)
@@ -100,10 +101,10 @@ class IndexService:
     def _drawn(self) -> Sample:
         if self._sample is None:
             chosen = np.arange(len(self.index))
-            if len(chosen) > MOST:
-                chosen = np.sort(np.random.default_rng(0).choice(len(chosen), MOST, replace=False))
+            if len(chosen) > MAX_MAP_POINTS:
+                chosen = np.sort(np.random.default_rng(0).choice(len(chosen), MAX_MAP_POINTS, replace=False))
             everything = self.index.texts()
             with self._turn:
                 vectors = self.index.vectors(chosen)
-            self._sample = Sample([everything[place] for place in chosen.tolist()], vectors, layout(vectors, 0))
+            self._sample = Sample([everything[place] for place in chosen.tolist()], vectors, project_2d(vectors, 0))
         return self._sample

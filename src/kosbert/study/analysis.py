@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from kosbert import data
 from kosbert.data.records import LabeledSentence, ScoredPair
 from kosbert.evaluation.evaluate import read_set
-from kosbert.evaluation.slices import slices
+from kosbert.evaluation.slices import score_slices
 from kosbert.model.encoder import SupportsEncode
 from kosbert.study.plan import PlannedRun, StudyPlan
 from kosbert.study.scoring import run_encoder, untrained_encoder
@@ -26,10 +26,10 @@ _EXAMPLES = 5  # pairs that the best variant gets right, and as many that it get
 
 def slice_scores(runs: Sequence[StoredRun], name: str, data_dir: Path | None) -> list[SliceScores]:
     """Return Spearman by source, length and overlap: for each slice the mean over seeds of every variant."""
-    pairs = read_set(name, folder=data_dir).pairs
+    pairs = read_set(name, data_dir=data_dir).pairs
     per_seed: dict[tuple[str, str, int], dict[str, list[float | None]]] = {}
     for run in runs:
-        for part in slices(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
+        for part in score_slices(pairs, run.predictions(name), resamples=2):  # the intervals are not shown
             variants = per_seed.setdefault((part.kind, part.name, part.pairs), {})
             variants.setdefault(run.variant, []).append(part.spearman.value if part.spearman else None)
     return [
@@ -57,7 +57,7 @@ def example_pairs(
     runs: Sequence[StoredRun], best: str, runner_up: str, name: str, data_dir: Path | None, *, with_texts: bool = True
 ) -> list[Example]:
     """Return the pairs where the best variant is much closer to the human score than the runner-up, and vice versa."""
-    pairs = read_set(name, folder=data_dir).pairs
+    pairs = read_set(name, data_dir=data_dir).pairs
     gold = runs[0].gold(name)
     scaled = {
         variant: np.mean([to_gold_scale(run.predictions(name), gold) for run in runs if run.variant == variant], axis=0)
@@ -151,7 +151,7 @@ def _topic_sample(plan: StudyPlan, data_dir: Path | None) -> dict[str, Any] | No
         dataset, split = data.resolve(name)
         if not data.available(dataset, split, data_dir):
             continue
-        rows = [row for row in data.load(name, folder=data_dir) if isinstance(row, LabeledSentence)]
+        rows = [row for row in data.load(name, data_dir=data_dir) if isinstance(row, LabeledSentence)]
         labels = sorted({row.label for row in rows})
         rng = np.random.default_rng(0)
         sample = []
@@ -171,7 +171,7 @@ def _topic_sample(plan: StudyPlan, data_dir: Path | None) -> dict[str, Any] | No
 
 def _pair_sample(name: str, data_dir: Path | None) -> dict[str, Any]:
     """Sample similar and dissimilar test pairs: the upper and the lower quarter of the human scores."""
-    pairs = read_set(name, folder=data_dir).pairs
+    pairs = read_set(name, data_dir=data_dir).pairs
     low, high = np.quantile([pair.score for pair in pairs], [0.25, 0.75])
     rng = np.random.default_rng(0)
     sample: list[tuple[ScoredPair, int]] = []

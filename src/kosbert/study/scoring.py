@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kosbert.data.loading import read_records
 from kosbert.data.records import LabeledPair, ScoredPair, sentences_of
 from kosbert.errors import UsageError
 from kosbert.evaluation.evaluate import read_set
@@ -40,7 +41,6 @@ from kosbert.study.store import (
     write_predictions,
 )
 from kosbert.text import clean
-from kosbert.training.columns import read_rows
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
 Predictions = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -49,7 +49,7 @@ Predictions = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 def score_run(run: PlannedRun, context: StudyContext) -> None:
     """Score a run whose stages are trained, and write its directory."""
     store, data_dir = context.store, context.data_dir
-    sets = {name: read_set(name, folder=data_dir).pairs for name in dict.fromkeys((*run.dev, *run.test))}
+    sets = {name: read_set(name, data_dir=data_dir).pairs for name in dict.fromkeys((*run.dev, *run.test))}
     scores: dict[str, Any] = {}
     predictions: Predictions = {}
     cost: dict[str, Any] = {}  # of a cross-encoder; stages record their own
@@ -118,7 +118,7 @@ def untrained_encoder(recipe: Recipe, data_dir: Path | None) -> SupportsEncode:
     """Load the backbone of a recipe before any training."""
     shape: dict[str, Any] = {"pooling": recipe.pooling, "max_length": recipe.max_length}
     if isinstance(recipe.backbone, NewBackbone):
-        rows = read_rows(recipe.backbone.text, None, data_dir)
+        rows = read_records(recipe.backbone.text, data_dir=data_dir)
         texts = [text for row in rows for text in sentences_of(row)]
         return new_backbone(texts, **recipe.backbone.model_dump(exclude={"text"}), **shape, seed=recipe.seed)
     if isinstance(recipe.backbone, FewerLayers):
@@ -130,7 +130,7 @@ def _with_pca(encoder: SupportsEncode, run: PlannedRun, data_dir: Path | None) -
     """Project embeddings on their principal components, fitted to the study's text and to no set that is scored."""
     if not isinstance(encoder, TorchEncoder):
         raise UsageError(f"variant {run.variant}: pca needs a model")
-    rows = read_rows(run.compress["text"], None, data_dir)
+    rows = read_records(run.compress["text"], data_dir=data_dir)
     return with_pca(encoder, [text for row in rows for text in sentences_of(row)], int(run.compress["pca"]))
 
 
@@ -174,7 +174,7 @@ def nli_accuracy(encoder: SupportsEncode, probe: Probe, concatenation: str, data
 
     parts = []
     for names in (probe.train, probe.test):
-        rows = [row for row in read_rows(names, None, data_dir) if isinstance(row, LabeledPair)]
+        rows = [row for row in read_records(names, data_dir=data_dir) if isinstance(row, LabeledPair)]
         if len(rows) > probe.limit:
             sample = np.random.default_rng(0).permutation(len(rows))[: probe.limit]
             rows = [rows[index] for index in np.sort(sample)]
@@ -198,7 +198,7 @@ def _cross_encoder_scores(
     from kosbert.training.cross_encoder import train_cross_encoder
 
     settings = dict(run.cross_encoder)
-    rows = read_rows(settings.pop("rows"), None, data_dir)
+    rows = read_records(settings.pop("rows"), data_dir=data_dir)
     train_pairs = [row for row in rows if isinstance(row, ScoredPair)]
     with tempfile.TemporaryDirectory() as directory:
         backbone, out = Path(directory) / "backbone", Path(directory) / "cross-encoder"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.evaluation.published_scores import published_scores
-from kosbert.evaluation.significance import over_seeds
+from kosbert.evaluation.significance import seed_statistics
 from kosbert.study.analysis import example_pairs, slice_scores
 from kosbert.study.config import builtin_studies
 from kosbert.study.plan import StudyPlan
@@ -137,8 +137,8 @@ def _scores(runs: Sequence[StoredRun], variant: str, name: str, bootstrap: SeedP
 
 
 def _seed_mean(values: Sequence[float]) -> SeedMean:
-    result = over_seeds(values)
-    return SeedMean(seeds=result.runs, mean=result.mean, std=result.deviation, ci_low=result.low, ci_high=result.high)
+    result = seed_statistics(values)
+    return SeedMean(seeds=result.runs, mean=result.mean, std=result.std, ci_low=result.low, ci_high=result.high)
 
 
 def _variants(context: StudyContext, runs: Sequence[StoredRun], outcome: StudyOutcome) -> list[VariantSummary]:
@@ -197,9 +197,7 @@ def _published_by_variant(plan: StudyPlan) -> dict[str, dict[str, float]]:
         return {}
     models = {variant.name: variant.published_model for variant in plan.variants if variant.published_model}
     rows = published_scores(plan.study.published_scores)
-    by_variant = {
-        name: {row.measure: row.value for row in rows if row.model == model} for name, model in models.items()
-    }
+    by_variant = {name: {row.metric: row.value for row in rows if row.model == model} for name, model in models.items()}
     return {name: metrics for name, metrics in by_variant.items() if metrics}
 
 
@@ -210,7 +208,7 @@ def _published_sources(plan: StudyPlan) -> PublishedScores | None:
     for row in published_scores(dataset) if dataset else ():
         for variant in plan.variants:
             if variant.published_model and row.model == variant.published_model:
-                source = sources.setdefault(row.source, PublishedSource(name=row.source, url=row.address, caveats={}))
+                source = sources.setdefault(row.source, PublishedSource(name=row.source, url=row.url, caveats={}))
                 names = source.caveats.setdefault(row.caveat, [])
                 if variant.name not in names:
                     names.append(variant.name)
@@ -224,7 +222,7 @@ def published_metrics(plan: StudyPlan, name: str) -> dict[str, dict[str, float]]
     metrics: dict[str, dict[str, float]] = {}
     for row in published_scores(name):
         if row.source in sources:
-            metrics.setdefault(row.model, {})[row.measure] = row.value
+            metrics.setdefault(row.model, {})[row.metric] = row.value
     return {model: values for model, values in metrics.items() if "average" in values}
 
 

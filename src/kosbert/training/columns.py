@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -33,17 +32,6 @@ class TrainColumns:
         """Return some of the rows, in the given order."""
         texts = tuple(tuple(column[row] for row in rows) for column in self.texts)
         return TrainColumns(texts, None if self.labels is None else self.labels[rows])
-
-
-def read_rows(
-    references: Sequence[str], columns: dict[str, str] | None = None, folder: Path | None = None
-) -> list[Record]:
-    """The rows of data sets (`korsts-train`) and files (`my.tsv`), one after the other."""
-    rows: list[Record] = []
-    for reference in references:
-        is_file = bool(Path(reference).suffix)  # no data set has a dot in its name
-        rows += data.read_file(reference, columns) if is_file else data.load(reference, folder=folder)
-    return rows
 
 
 def to_columns(rows: Sequence[Record], row_type: RowType | Literal["rows"], where: str) -> TrainColumns:

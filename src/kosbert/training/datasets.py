@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from kosbert.data.leakage import without
+from kosbert.data.leakage import exclude_overlap
+from kosbert.data.loading import read_records
 from kosbert.data.records import Record, ScoredPair, sentences_of
 from kosbert.data.registry import references
 from kosbert.distributed import on_rank_zero
@@ -24,7 +25,7 @@ from kosbert.losses.features import Features
 from kosbert.model.tokenized_corpus import TokenizedCorpus
 from kosbert.progress import ProgressCallback
 from kosbert.training.augmentation import edited_copies, nearest_neighbors
-from kosbert.training.columns import TrainColumns, read_rows, to_columns
+from kosbert.training.columns import TrainColumns, to_columns
 from kosbert.training.distillation import combined_embeddings
 from kosbert.training.recipe import DataSource, Recipe, Stage
 
@@ -83,7 +84,7 @@ class DataModule:
         sources = self._recipe.references(names)
         name = " + ".join(sources) + "".join(f", {role}: {column}" for role, column in (columns or {}).items())
         if name not in self._rows:
-            self._rows[name] = rows = read_rows(sources, columns, self._data_dir)
+            self._rows[name] = rows = read_records(sources, columns=columns, data_dir=self._data_dir)
             digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
             self.fingerprints[name] = {"rows": len(rows), "sha256": digest}
         return self._rows[name]
@@ -179,7 +180,7 @@ class DataModule:
         if key not in self._columns:
             rows = self.rows(source.rows, source.columns)
             if source.exclude:
-                rows = without(rows, self.rows(source.exclude), groups=loss_class.row_type == "pairs")
+                rows = exclude_overlap(rows, self.rows(source.exclude), groups=loss_class.row_type == "pairs")
             max_chars = source.max_chars or math.inf
             rows = [
                 row for row in rows if all(source.min_chars <= len(text) <= max_chars for text in sentences_of(row))

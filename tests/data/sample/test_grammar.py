@@ -1,3 +1,5 @@
+"""The sample set: reproducible, separated splits, grammatical, and scores and labels that hold."""
+
 import os
 import re
 import subprocess
@@ -15,8 +17,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from kosbert.data.records import sentences_of
 from kosbert.data.sample import grammar
 from kosbert.data.sample.edits import EDITS
-from kosbert.data.sample.grammar import LARGEST, SPLITS, attach, generate_nli, generate_sts
-from kosbert.data.sample.vocabulary import FRAMES, NOUNS, world
+from kosbert.data.sample.grammar import MAX_ROWS, SPLITS, attach, generate_nli, generate_sts
+from kosbert.data.sample.vocabulary import FRAMES, NOUNS, frames_for
 from kosbert.errors import UsageError
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -24,15 +26,15 @@ NEGATED = re.compile(r"(?:^| )[안못] |지 (?:않|못)")
 NUMERALS = {"두": 2, "세": 3, "네": 4, "다섯": 5, "여섯": 6, "일곱": 7}
 COUNTERS = "|".join(sorted({noun.counter for group in NOUNS.values() for noun in group} - {""}))
 COUNT = re.compile(rf"(?:({'|'.join(NUMERALS)}) |(\d))(?:{COUNTERS})")
-BEINGS = "|".join(
+PEOPLE_AND_ANIMALS = "|".join(
     word for group in ("name", "artist", "medic", "pet", "beast") for n in NOUNS[group] for word in n.words
 )
-ROLE = re.compile(rf"(?:^| )({BEINGS})(이|가|은|는|을|를|에게)(?= )")
+ROLE = re.compile(rf"(?:^| )({PEOPLE_AND_ANIMALS})(이|가|은|는|을|를|에게)(?= )")
 SYNONYMS = {word: noun.words[0] for group in NOUNS.values() for noun in group for word in noun.words}
 
 
-# The largest test split is written once, for the test that it can be had and for all others.
-SIZES = {"train": 9_000, "dev": 3_900, "test": LARGEST["test"]}
+# The largest test split is generated once, for the test of its size and for all others.
+SIZES = {"train": 9_000, "dev": 3_900, "test": MAX_ROWS["test"]}
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +56,25 @@ def is_negated(sentence):
 
 
 def count_in(sentence):
-    found = COUNT.search(sentence)
-    return found and (NUMERALS[found[1]] if found[1] else int(found[2]))
+    match = COUNT.search(sentence)
+    return match and (NUMERALS[match[1]] if match[1] else int(match[2]))
 
 
 def roles(sentence):
-    """Who acts and who is acted upon, seen through a passive."""
-    found = {particle: SYNONYMS[word] for word, particle in ROLE.findall(sentence)}
-    subject = next(found[particle] for particle in "이가은는" if particle in found)
-    if "에게" in found:
-        return found["에게"], subject
-    return subject, next(found[particle] for particle in "을를" if particle in found)
+    """Return agent and patient, also of a passive sentence."""
+    nouns = {particle: SYNONYMS[word] for word, particle in ROLE.findall(sentence)}
+    subject = next(nouns[particle] for particle in "이가은는" if particle in nouns)
+    if "에게" in nouns:
+        return nouns["에게"], subject
+    return subject, next(nouns[particle] for particle in "을를" if particle in nouns)
 
 
-# ── What is asked for is what one gets ───────────────────────────────────────────────────────────────────────────────
+# ── Size and reproducibility ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @settings(deadline=None, max_examples=12)
 @given(st.sampled_from(SPLITS), st.integers(0, 90), st.integers(0, 2**32))
-def test_size_is_respected_and_rows_are_reproduced(split, size, seed):
+def test_rows_are_reproducible_and_of_the_requested_size(split, size, seed):
     for generate in (generate_sts, generate_nli):
         rows = generate(split, size, seed=seed)
         assert len(rows) == size
@@ -85,7 +87,7 @@ def test_seeds_and_splits_differ():
     assert generate_nli("train", 50) != generate_nli("dev", 50)
 
 
-def test_another_process_writes_the_same_rows():
+def test_another_process_generates_the_same_rows():
     script = (
         "import sys; sys.stdout.reconfigure(encoding='utf-8')\n"
         "from kosbert.data.sample.grammar import generate_nli, generate_sts\n"
@@ -98,65 +100,65 @@ def test_another_process_writes_the_same_rows():
 
 
 @pytest.mark.parametrize("generate", [generate_sts, generate_nli])
-def test_bad_calls_are_told_the_fix(generate):
+def test_wrong_arguments_are_usage_errors(generate):
     with pytest.raises(UsageError, match="did you mean train"):
         generate("trian", 10)
-    with pytest.raises(UsageError, match="ask for 0 or more"):
+    with pytest.raises(UsageError, match="give 0 or more"):
         generate("train", -1)
     with pytest.raises(UsageError, match="at most 30,000"):
         generate("test", 30_001)
     assert generate("train", 0) == []
 
 
-def test_the_largest_sizes_are_large_enough():
-    assert LARGEST["train"] >= 50_000
-    assert min(LARGEST.values()) >= 2_000
+def test_max_rows_are_large_enough():
+    assert MAX_ROWS["train"] >= 50_000
+    assert min(MAX_ROWS.values()) >= 2_000
 
 
-def test_the_largest_size_can_be_had(sts, nli):
+def test_max_rows_can_be_generated(sts, nli):
     for rows in (sts["test"], nli["test"]):
-        assert len(set(rows)) == LARGEST["test"]
+        assert len(set(rows)) == MAX_ROWS["test"]
 
 
-# ── Worlds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_no_sentence_is_in_two_splits(sts, nli):
-    said = {split: every_sentence(sts[split]) | every_sentence(nli[split]) for split in SPLITS}
-    assert not said["train"] & said["dev"]
-    assert not said["train"] & said["test"]
-    assert not said["dev"] & said["test"]
+    sentences = {split: every_sentence(sts[split]) | every_sentence(nli[split]) for split in SPLITS}
+    assert not sentences["train"] & sentences["dev"]
+    assert not sentences["train"] & sentences["test"]
+    assert not sentences["dev"] & sentences["test"]
 
 
-def test_a_verb_with_an_object_belongs_to_one_split():
-    """The reason why the splits stay apart, however many rows are written."""
-    owner = {}
-    for split, hands in ((split, world(split)) for split in SPLITS):
-        for hand in hands:
-            verbs = {*hand.frame.verbs, *hand.frame.opposites, hand.frame.passive} - {""}
-            words = {word for noun in hand.objects for word in noun.words} | hand.generals
+def test_combinations_of_verb_and_object_are_in_one_split():
+    """This keeps the splits separate, however many rows are generated."""
+    splits = {}
+    for split, frames in ((split, frames_for(split)) for split in SPLITS):
+        for split_frame in frames:
+            verbs = {*split_frame.frame.verbs, *split_frame.frame.opposites, split_frame.frame.passive} - {""}
+            words = {word for noun in split_frame.objects for word in noun.words} | split_frame.hypernyms
             for pair in product(verbs, words):
-                assert owner.setdefault(pair, (hand.frame.name, split)) == (hand.frame.name, split)
+                assert splits.setdefault(pair, (split_frame.frame.name, split)) == (split_frame.frame.name, split)
 
 
-def test_every_hand_has_a_choice():
+def test_every_split_frame_has_several_nouns():
     for split in SPLITS:
-        for hand in world(split):
-            assert len(hand.objects) >= (3 if hand.frame.swap else 2), (split, hand.frame.name)
-            assert len(set(hand.objects)) == len(hand.objects)
-            assert len(set(hand.subjects)) == len(hand.subjects) >= 3
+        for split_frame in frames_for(split):
+            assert len(split_frame.objects) >= (3 if split_frame.frame.swap else 2), (split, split_frame.frame.name)
+            assert len(set(split_frame.objects)) == len(split_frame.objects)
+            assert len(set(split_frame.subjects)) == len(split_frame.subjects) >= 3
 
 
-def test_most_test_words_are_known_from_train(sts):
-    known = {word for sentence in every_sentence(sts["train"]) for word in sentence.split()}
+def test_most_test_words_occur_in_train(sts):
+    train_words = {word for sentence in every_sentence(sts["train"]) for word in sentence.split()}
     words = [word for sentence in every_sentence(sts["test"]) for word in sentence.split()]
-    assert sum(word in known for word in words) / len(words) > 0.8
+    assert sum(word in train_words for word in words) / len(words) > 0.8
 
 
 # ── Sentences ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sentences_are_well_written(sts, nli):
+def test_sentences_are_well_formed(sts, nli):
     shape = re.compile(r"[가-힣0-9]+(?: [가-힣0-9]+)+\.")
     for rows in (*sts.values(), *nli.values()):
         for sentence in every_sentence(rows):
@@ -164,7 +166,7 @@ def test_sentences_are_well_written(sts, nli):
 
 
 def test_particles_agree_everywhere(sts):
-    """A noun of the vocabulary never stands before the wrong form of a particle."""
+    """No noun of the vocabulary is followed by the wrong form of a particle."""
     nouns = {word for group in NOUNS.values() for noun in group for word in noun.words if " " not in word}
     wrong = set()
     for noun, pair in product(nouns, ("은/는", "이/가", "을/를", "와/과", "이나/나", "으로/로")):
@@ -176,17 +178,17 @@ def test_particles_agree_everywhere(sts):
 
 
 def test_counters_fit_their_nouns(sts):
-    said = " ".join(sentence for rows in sts.values() for sentence in every_sentence(rows))
+    text = " ".join(sentence for rows in sts.values() for sentence in every_sentence(rows))
     for noun, counter in [("고등학생", "명"), ("강아지", "마리"), ("시집", "권"), ("구두", "켤레"), ("할머니", "분")]:
-        counted = re.findall(rf"(?<!\S){noun}(?:을|를)? (?:(?:{'|'.join(NUMERALS)}) |\d)([가-힣]+)", said)
-        assert counted, noun
-        assert all(word.startswith(counter) for word in counted), (noun, counted)
-    assert re.search(r"할머니 (두|세|네) 분", said)
-    assert not re.search(r"[1-9]분", said)
+        counters = re.findall(rf"(?<!\S){noun}(?:을|를)? (?:(?:{'|'.join(NUMERALS)}) |\d)([가-힣]+)", text)
+        assert counters, noun
+        assert all(word.startswith(counter) for word in counters), (noun, counters)
+    assert re.search(r"할머니 (두|세|네) 분", text)
+    assert not re.search(r"[1-9]분", text)
 
 
 def test_all_speech_levels_and_honorifics_occur(sts):
-    said = " ".join(every_sentence(sts["train"]))
+    text = " ".join(every_sentence(sts["train"]))
     for ending in (
         "었다.",
         "었어요.",
@@ -199,7 +201,7 @@ def test_all_speech_levels_and_honorifics_occur(sts):
         "셨다.",
         "세요.",
     ):
-        assert ending in said
+        assert ending in text
 
 
 # ── STS ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +213,7 @@ def test_sts_rows_are_different_pairs(sts):
         assert all(row.sentence1 != row.sentence2 for row in rows)
 
 
-def test_scores_are_spread_over_the_range(sts):
+def test_scores_are_distributed_over_the_range(sts):
     for rows in sts.values():
         assert all(0 <= row.score <= 5 for row in rows)
         bands = Counter(min(4, int(row.score)) for row in rows)
@@ -236,7 +238,7 @@ def test_scores_follow_the_table(sts):
     assert means == sorted(means, reverse=True)
 
 
-def test_the_documentation_has_the_scores_of_the_code():
+def test_table_in_the_docstring_matches_the_code():
     documented = {}
     for source, scores, label in re.findall(r"^\| ([a-z-]+) +\| ([\d., ]+?) +\| ([a-z]+)", grammar.__doc__, re.M):
         documented[source] = {float(score) for score in scores.split(",")}
@@ -247,7 +249,7 @@ def test_the_documentation_has_the_scores_of_the_code():
         assert scores == {edit.score for edit in EDITS if edit.source == source}
 
 
-def test_characters_alone_do_not_solve_it(sts):
+def test_character_overlap_does_not_solve_sts(sts):
     rows = sts["test"][:4_000]
     vectors = TfidfVectorizer(analyzer="char", ngram_range=(3, 3)).fit_transform(
         s for r in rows for s in sentences_of(r)
@@ -269,7 +271,7 @@ def test_every_premise_has_each_label_once(nli):
             assert len({triple[0].sentence1, *(row.sentence2 for row in triple)}) == 4
 
 
-def test_the_last_premise_is_cut():
+def test_last_premise_may_be_incomplete():
     assert [row.label for row in generate_nli("dev", 5)] == [*LABELS, *LABELS[:2]]
 
 
@@ -279,13 +281,13 @@ def test_every_labeled_phenomenon_occurs(nli):
         assert {(row.source, row.label) for row in rows} == expected
 
 
-def test_negation_does_not_give_the_label_away(nli):
+def test_negation_does_not_predict_the_label(nli):
     for label in LABELS:
         rows = [row for row in nli["train"] if row.label == label]
         assert 0.1 < np.mean([is_negated(row.sentence2) for row in rows]) < 0.6
 
 
-# ── What a phenomenon promises ───────────────────────────────────────────────────────────────────────────────────────
+# ── Phenomena ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def of_source(source, *tables):
@@ -294,7 +296,7 @@ def of_source(source, *tables):
     return rows
 
 
-def test_negation_really_differs(sts, nli):
+def test_negation_pairs_differ_in_negation(sts, nli):
     assert all(is_negated(row.sentence1) != is_negated(row.sentence2) for row in of_source("negation", sts, nli))
 
 
@@ -307,12 +309,12 @@ def test_rewording_keeps_negation_and_number(source, sts, nli):
         assert count_in(row.sentence1) == count_in(row.sentence2)
 
 
-def test_only_statements_without_negation_lose_a_detail(nli):
+def test_details_are_dropped_only_without_negation(nli):
     for source in ("detail", "hypernym", "coordination"):
         assert not any(is_negated(row.sentence1) or is_negated(row.sentence2) for row in of_source(source, nli))
 
 
-def test_numbers_really_differ(sts, nli):
+def test_number_pairs_differ_in_count(sts, nli):
     for row in of_source("number", sts, nli):
         assert count_in(row.sentence1) != count_in(row.sentence2)
     for row in of_source("number", nli):
@@ -321,13 +323,13 @@ def test_numbers_really_differ(sts, nli):
         assert (premise is not None, hypothesis is not None) == expected
 
 
-def test_numerals_do_not_differ(sts):
+def test_numeral_pairs_have_the_same_count(sts):
     for row in of_source("numeral", sts):
         assert count_in(row.sentence1) == count_in(row.sentence2) is not None
         assert bool(re.search(r"\d", row.sentence1)) != bool(re.search(r"\d", row.sentence2))
 
 
-def test_swap_really_swaps(sts, nli):
+def test_swap_pairs_have_swapped_roles(sts, nli):
     for row in of_source("swap", sts, nli):
         assert roles(row.sentence1) == roles(row.sentence2)[::-1]
 
@@ -350,7 +352,7 @@ def test_honorific_is_on_one_side(sts):
         assert ("께서" in row.sentence1) != ("께서" in row.sentence2)
 
 
-def test_a_swap_contradicts_only_what_happens_once(nli):
+def test_swap_contradicts_only_single_events(nli):
     excluding = {verb for frame in FRAMES if frame.swap == "excludes" for verb in (*frame.verbs, frame.passive) if verb}
     stems = tuple({verb[0] for verb in excluding})
     for row in of_source("swap", nli):

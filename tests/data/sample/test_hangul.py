@@ -49,28 +49,28 @@ SYLLABLES = [chr(code) for code in range(ord("가"), ord("힣") + 1)]  # few eno
         ("", "을/를", "을(를)"),
     ],
 )
-def test_particles(word, particle, expected):
+def test_attach(word, particle, expected):
     assert attach(word, particle) == expected
 
 
-def test_an_unknown_particle_is_the_callers_mistake():
+def test_unknown_particle_is_a_usage_error():
     with pytest.raises(UsageError, match="을/를"):
         attach("책", "을/르")
 
 
 @pytest.mark.parametrize("particle", ["은/는", "이/가", "을/를", "과/와", "이나/나"])
-def test_a_final_consonant_chooses_the_first_form(particle):
+def test_particle_form_follows_the_final_consonant(particle):
     first, second = particle.split("/")
     for syllable in SYLLABLES:
         assert attach(syllable, particle) == syllable + (first if final_of(syllable) else second)
 
 
-def test_ro_follows_vowels_and_rieul():
+def test_ro_after_vowels_and_rieul():
     for syllable in SYLLABLES:
         assert attach(syllable, "으로/로") == syllable + ("로" if final_of(syllable) in ("", "ㄹ") else "으로")
 
 
-def test_a_final_consonant_can_be_moved():
+def test_with_final_is_reversible():
     finals = [final_of(syllable) for syllable in SYLLABLES[:28]]
     assert len(set(finals)) == 28
     for syllable, final in product(SYLLABLES, finals):
@@ -168,7 +168,7 @@ def test_negations():
     assert inflect("만들다", tense="future", level="formal", negation="못") == "못 만들 것입니다"
 
 
-def test_a_verb_made_of_a_noun_is_negated_behind():
+def test_noun_verbs_take_the_long_negation():
     assert inflect("청소하다", tense="past", negation="안") == "청소하지 않았다"
     assert inflect("칭찬받다", tense="past", negation="안") == "칭찬받지 않았다"
     assert takes_short_negation("좋아하다")

@@ -1,4 +1,4 @@
-"""Bits find candidates, eight bits put them in order: nearly what exact search finds, in a fraction of the memory."""
+"""Binary search with rescoring finds nearly what exact search finds."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as npst
 
 from kosbert.model.similarity import unit
 from kosbert.model.topk import nearest_rows
-from kosbert.search.backends.binary import BinaryStore
-from kosbert.search.quantization import eight_bits, one_bit
+from kosbert.search.backends.base import quantize_int8
+from kosbert.search.backends.binary import BinaryBackend, pack_signs
 
 
 @pytest.fixture(scope="module")
@@ -21,31 +21,31 @@ def vectors():
     )
 
 
-def test_recall_against_exact(vectors):
-    store = BinaryStore(128)
-    store.add(np.arange(5_000), vectors)
+def test_recall_against_exact_search(vectors):
+    backend = BinaryBackend(128)
+    backend.add(np.arange(5_000), vectors)
     queries = unit(vectors[:200] + 0.05)
-    truth, cosines = nearest_rows(queries, vectors, 10)
-    keys, found = store.nearest(queries, 10, None)
-    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(keys, truth, strict=True)]) > 0.95
-    assert np.abs(found[:, 0] - cosines[:, 0]).max() < 0.01
+    exact_rows, exact_cosines = nearest_rows(queries, vectors, 10)
+    keys, cosines = backend.search(queries, 10, None)
+    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(keys, exact_rows, strict=True)]) > 0.95
+    assert np.abs(cosines[:, 0] - exact_cosines[:, 0]).max() < 0.01
     allowed = np.arange(0, 5_000, 7)
-    keys, _ = store.nearest(queries, 10, allowed)
+    keys, _ = backend.search(queries, 10, allowed)
     assert set(keys.ravel().tolist()) <= set(allowed.tolist())
-    truth, _ = nearest_rows(queries, vectors[allowed], 10)
-    assert np.mean([len(set(a) & set(allowed[b])) / 10 for a, b in zip(keys, truth, strict=True)]) > 0.95
+    exact_rows, _ = nearest_rows(queries, vectors[allowed], 10)
+    assert np.mean([len(set(a) & set(allowed[b])) / 10 for a, b in zip(keys, exact_rows, strict=True)]) > 0.95
 
 
 @given(npst.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 140)), elements=st.floats(-1, 1, width=32)))
-def test_bits_are_signs(values):
-    words = one_bit(values)
+def test_packed_bits_are_the_signs(values):
+    words = pack_signs(values)
     assert words.shape == (len(values), -(-values.shape[1] // 64))
     assert np.bitwise_count(words).sum(axis=1).tolist() == (values > 0).sum(axis=1).tolist()
-    differing = np.bitwise_count(words ^ words[:1]).sum(axis=1)
-    assert differing.tolist() == ((values > 0) != (values[:1] > 0)).sum(axis=1).tolist()
+    distances = np.bitwise_count(words ^ words[:1]).sum(axis=1)
+    assert distances.tolist() == ((values > 0) != (values[:1] > 0)).sum(axis=1).tolist()
 
 
-def test_eight_bits_keep_the_direction(vectors):
-    steps = eight_bits(vectors)
-    assert np.abs(steps).max(axis=1).min() == 127
-    assert (unit(steps.astype(np.float32)) * vectors).sum(axis=1).min() > 0.9995
+def test_int8_keeps_the_direction_and_uses_the_full_range(vectors):
+    quantized = quantize_int8(vectors)
+    assert np.abs(quantized).max(axis=1).min() == 127
+    assert (unit(quantized.astype(np.float32)) * vectors).sum(axis=1).min() > 0.9995

@@ -1,12 +1,12 @@
-"""Korean word forms: the particle that fits a word, and verbs in three tenses, three speech levels and their negations.
+"""Korean morphology: particles that agree with a word, and verbs in three tenses, three speech levels and negation.
 
     >>> attach("서울", "으로/로"), attach("학생", "은/는")
     ('서울로', '학생은')
     >>> inflect("듣다", tense="past", level="polite"), inflect("돕다", honorific=True, level="formal")
     ('들었어요', '도우십니다')
 
-A verb needs three bases, and every ending is glued to one of them: the stem (듣-), the base before 으-endings (들으-)
-and the base before 아/어-endings (들어). Regular verbs get theirs by rule, irregular ones from a list.
+Every ending is attached to one of three bases of a verb: the stem (듣-), the base before 으-endings (들으-) and the
+base before 아/어-endings (들어). Those of regular verbs are computed, those of irregular verbs are listed.
 """
 
 import re
@@ -25,12 +25,12 @@ _FINALS: tuple[str, ...] = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀ�
 
 
 def final_of(syllable: str) -> str:
-    """The final consonant of a Hangul syllable, or an empty string."""
+    """Return the final consonant of a Hangul syllable, or an empty string."""
     return _FINALS[(ord(syllable) - _FIRST) % 28]
 
 
 def with_final(syllable: str, final: str) -> str:
-    """The same syllable with another final consonant ('' takes it away)."""
+    """Return the syllable with another final consonant ('' removes it)."""
     code = ord(syllable) - _FIRST
     return chr(_FIRST + code - code % 28 + _FINALS.index(final))
 
@@ -68,7 +68,7 @@ _PARTICLE_BY_NAME = {
         f"({pair[0][0]}){pair[1]}" if pair[0].endswith(pair[1]) else f"{pair[0]}({pair[1]})",
     )
 }
-# Digits and letters are read aloud: 3 is 삼, L is 엘. What ends in 0 ends in 영, 십, 백, 천, 만 or 억: a consonant.
+# Digits and letters count as they are pronounced: 3 is 삼, L is 엘. A final 0 is 영, 십, 백, 천, 만 or 억: a consonant.
 _DIGIT_FINALS = dict(zip("0123456789", ("ㅇ", "ㄹ", "", "ㅁ", "", "", "ㄱ", "ㄹ", "ㄹ", ""), strict=True))
 _LETTER_FINALS = {"L": "ㄹ", "M": "ㅁ", "N": "ㄴ", "R": "ㄹ"}
 _LATIN = re.compile(r"[A-Za-z]+$")
@@ -76,11 +76,11 @@ _LATIN = re.compile(r"[A-Za-z]+$")
 
 @lru_cache(maxsize=1 << 14)
 def attach(word: str, particle: str) -> str:
-    """Put a particle behind a word, in the form that the word's last sound asks for.
+    """Append a particle to a word in the form that agrees with the last sound of the word.
 
-    A particle with two forms is named by both, "은/는", "이/가", "을/를", "와/과", "으로/로", "이나/나", in either
-    order or as "(으)로"; any other particle ("에서") is added as it is. Digits and Latin letters count as they are read
-    aloud ("3을", "KBS가"); behind a sign that nobody can read off, both forms are written, as is usual ("♪은(는)").
+    A particle with two forms is given by both, "은/는", "이/가", "을/를", "와/과", "으로/로", "이나/나", in either
+    order or as "(으)로"; any other particle ("에서") is appended unchanged. Digits and Latin letters count as they are
+    pronounced ("3을", "KBS가"); after a symbol without a pronunciation both forms are written ("♪은(는)").
 
     >>> attach("물", "으로/로"), attach("집", "으로/로"), attach("친구", "와/과")
     ('물로', '집으로', '친구와')
@@ -89,19 +89,19 @@ def attach(word: str, particle: str) -> str:
         return word + particle
     pair = _PARTICLE_BY_NAME.get(particle)
     if pair is None:
-        raise UsageError(f"There is no particle {particle!r}; {did_you_mean(particle, _PARTICLE_BY_NAME)}")
+        raise UsageError(f"there is no particle {particle!r}: {did_you_mean(particle, _PARTICLE_BY_NAME)}")
     after_consonant, after_vowel = pair
     final = _sounding_final(word)
     if final is None:
         return f"{word}{after_consonant}({after_vowel})"
-    # ㄹ counts as a vowel before (으)로 alone: 서울로, 물로.
+    # Only before (으)로, ㄹ counts as a vowel: 서울로, 물로.
     return word + (after_consonant if final and not (final == "ㄹ" and after_consonant == "으로") else after_vowel)
 
 
 def _sounding_final(word: str) -> str | None:
-    """The final consonant of a word as it is read, '' for a vowel, None when that is unknown."""
+    """Return the final consonant of a word as pronounced, '' for a vowel, None if unknown."""
     spoken = word
-    while spoken and not spoken[-1].isalnum():  # a closing quote or bracket is not read
+    while spoken and not spoken[-1].isalnum():  # a closing quote or bracket is not pronounced
         spoken = spoken[:-1]
     if not spoken:
         return None
@@ -110,7 +110,7 @@ def _sounding_final(word: str) -> str | None:
         return final_of(last)
     if last in _DIGIT_FINALS:
         return _DIGIT_FINALS[last]
-    if "ㄱ" <= last <= "ㅎ":  # a lone consonant is read by its name, 기역 or 리을
+    if "ㄱ" <= last <= "ㅎ":  # a single consonant is pronounced as its name, 기역 or 리을
         return "ㄹ" if last == "ㄹ" else "ㄱ"
     if "ㅏ" <= last <= "ㅣ":
         return ""
@@ -135,14 +135,14 @@ def _latin_final(word: str) -> str:
 
 
 class Bases(NamedTuple):
-    """The three forms that endings are glued to, as in 돕, 도우, 도와."""
+    """The three forms to which endings are attached, as in 돕, 도우, 도와."""
 
     stem: str
     before_eu: str
     before_a: str
 
 
-# Stem: (before 으, before 아/어). Only verbs of ours: 굽다 (to bend) or 묻다 (to bury) would be regular.
+# Stem: (before 으, before 아/어). For the verbs of our vocabulary: 굽다 (to bend) and 묻다 (to bury) are regular.
 _IRREGULAR = {
     "듣": ("들으", "들어"),
     "걷": ("걸으", "걸어"),
@@ -160,16 +160,16 @@ _IRREGULAR = {
 }
 _REGULAR_REU = ("따르", "들르", "치르")  # 따라, not 딸라
 _CONTRACTED = {"ㅗ": "ㅘ", "ㅜ": "ㅝ", "ㅣ": "ㅕ", "ㅚ": "ㅙ"}  # 오+아 → 와, 배우+어 → 배워, 마시+어 → 마셔, 되+어 → 돼
-_SWALLOWED = "ㅏㅓㅐㅔㅕ"  # 가+아 → 가, 보내+어 → 보내, 켜+어 → 켜
+_ABSORBING = "ㅏㅓㅐㅔㅕ"  # 가+아 → 가, 보내+어 → 보내, 켜+어 → 켜
 
-# Verbs that have a word of their own for an honored subject.
+# Verbs with a separate honorific form.
 _HONORIFIC = {"먹다": "드시다", "마시다": "드시다", "자다": "주무시다", "있다": "계시다", "말하다": "말씀하시다"}
 _NOT_NOUN_HADA = {"하다", "못하다", "좋아하다", "싫어하다"}
 
 
 @cache
 def bases(lemma: str) -> Bases:
-    """The bases of a verb given in its dictionary form.
+    """Return the bases of a verb from its dictionary form.
 
     >>> bases("모르다"), bases("쓰다")
     (Bases(stem='모르', before_eu='모르', before_a='몰라'), Bases(stem='쓰', before_eu='쓰', before_a='써'))
@@ -184,7 +184,7 @@ def _before_eu(stem: str) -> str:
     final = final_of(stem[-1])
     if not final:
         return stem
-    # ㄹ gives way: 만드시다, 만들 것이다 (which is 만드 + ㄹ).
+    # ㄹ is dropped: 만드시다, 만들 것이다 (which is 만드 + ㄹ).
     return stem[:-1] + with_final(stem[-1], "") if final == "ㄹ" else stem + "으"
 
 
@@ -199,7 +199,7 @@ def _before_a(stem: str) -> str:
         if last == "르" and not stem.endswith(_REGULAR_REU):
             return stem[:-2] + with_final(stem[-2], "ㄹ") + ("라" if bright else "러")
         return stem[:-1] + _with_vowel(last, "ㅏ" if bright else "ㅓ")
-    if vowel in _SWALLOWED:
+    if vowel in _ABSORBING:
         return stem
     if vowel in _CONTRACTED:
         return stem[:-1] + _with_vowel(last, _CONTRACTED[vowel])
@@ -207,12 +207,12 @@ def _before_a(stem: str) -> str:
 
 
 def honorific_of(lemma: str) -> str:
-    """The verb for a subject one looks up to: 읽다 → 읽으시다, 먹다 → 드시다."""
+    """Return the honorific form of a verb: 읽다 → 읽으시다, 먹다 → 드시다."""
     return _HONORIFIC.get(lemma) or bases(lemma).before_eu + "시다"
 
 
 def takes_short_negation(lemma: str) -> bool:
-    """Whether 안 and 못 may stand before the verb: 안 먹다, but not 안 청소하다 or 안 칭찬받다."""
+    """Return whether 안 and 못 can precede the verb: 안 먹다, but not 안 청소하다 or 안 칭찬받다."""
     if lemma.endswith("하다"):
         return lemma in _NOT_NOUN_HADA
     return not (lemma.endswith("받다") and len(lemma) > 2)
@@ -228,10 +228,10 @@ def inflect(
     negation: Negation = "",
     long_negation: bool = False,
 ) -> str:
-    """A verb as the end of a statement: 먹는다, 먹었어요, 드시지 않을 것입니다.
+    """Return the declarative form of a verb: 먹는다, 먹었어요, 드시지 않을 것입니다.
 
     The levels are 해라체 (plain), 해요체 (polite) and 합쇼체 (formal). The negation is long (-지 않다, -지 못하다) on
-    request and wherever the short one would be wrong.
+    request and where the short form would be ungrammatical.
     """
     verb = honorific_of(lemma) if honorific else lemma
     if negation and (long_negation or not takes_short_negation(lemma)):

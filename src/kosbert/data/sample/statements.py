@@ -1,15 +1,15 @@
-"""Statements, from which the sentences of the sample set are written.
+"""Statements: the structures from which the sentences of the sample set are generated.
 
-A statement holds what a sentence says (who did what, when, where, how, how many, or not at all) and how it says it
-(speech level, order, synonyms, particles). `invent` thinks of one that makes sense, `write` gives its sentence, and
-`kosbert.data.sample.edits` changes statements, never text, so that particles and endings always agree.
+A statement holds the content of a sentence (who did what, when, where, how, how many, or not at all) and its form
+(speech level, word order, synonyms, particles). `sample_statement` draws a plausible one, `realize` returns its
+sentence, and `kosbert.data.sample.edits` changes statements, never text, so that particles and endings always agree.
 """
 
 from random import Random
 from typing import NamedTuple, TypeVar
 
 from kosbert.data.sample.hangul import Level, Negation, Tense, attach, inflect, takes_short_negation
-from kosbert.data.sample.vocabulary import TIMES, Hand, Noun, Phrase
+from kosbert.data.sample.vocabulary import TIMES, Frame, Noun, Phrase, SplitFrame
 
 T = TypeVar("T")
 _NUMERALS = ("", "한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉")
@@ -25,15 +25,15 @@ ORDERS = (
 VERB, SUBJECT, OBJECT, TIME, PLACE, MANNER = SLOTS = range(6)
 
 
-def pick(rng: Random, options: tuple[T, ...]) -> T:
-    """One of the options. Only `random()` gives the same numbers in every Python, so nothing else of it is used."""
+def choose(rng: Random, options: tuple[T, ...]) -> T:
+    """Return a random option. Uses only `random()`: its numbers are the same in every Python version."""
     return options[int(rng.random() * len(options))]
 
 
 class Statement(NamedTuple):
-    """What a sentence says (the fields up to `joined_by`) and how it says it (the rest)."""
+    """The content of a sentence (fields up to `conjunction`) and its form (the rest)."""
 
-    hand: Hand
+    split_frame: SplitFrame
     subject: Noun
     object: Noun
     tense: Tense
@@ -43,12 +43,12 @@ class Statement(NamedTuple):
     subject_count: int = 0
     object_count: int = 0
     several: bool = False
-    subject_general: bool = False
-    object_general: bool = False
+    subject_as_hypernym: bool = False
+    object_as_hypernym: bool = False
     negation: Negation = ""
     opposite: bool = False
-    partner: Noun | None = None
-    joined_by: str = ""
+    second_object: Noun | None = None
+    conjunction: str = ""
     level: Level = "plain"
     honorific: bool = False
     long_negation: bool = False
@@ -61,39 +61,44 @@ class Statement(NamedTuple):
     order: int = 0
     synonyms: tuple[int, ...] = (0,) * len(SLOTS)
 
+    @property
+    def frame(self) -> Frame:
+        """The verb frame."""
+        return self.split_frame.frame
+
     def words(self, slot: int) -> tuple[str, ...]:
-        """The synonyms to choose from for the verb, the subject, the object, the time, the place or the manner."""
+        """Return the synonyms for a slot: verb, subject, object, time, place or manner."""
         if slot == VERB:
-            frame = self.hand.frame
+            frame = self.frame
             return (frame.passive,) if self.passive else frame.opposites if self.opposite else frame.verbs
         if slot == SUBJECT:
-            return (self.subject.general,) if self.subject_general else self.subject.words
+            return (self.subject.hypernym,) if self.subject_as_hypernym else self.subject.words
         if slot == OBJECT:
-            return (self.object.general,) if self.object_general else self.object.words
+            return (self.object.hypernym,) if self.object_as_hypernym else self.object.words
         adverbial = (self.time, self.place, self.manner)[slot - TIME]
         return adverbial.words if adverbial else ("",)
 
     def word(self, slot: int) -> str:
-        """The word that stands there."""
+        """Return the chosen synonym of a slot."""
         words = self.words(slot)
         return words[self.synonyms[slot] % len(words)]
 
 
-# ── Writing a statement down ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Surface realization ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write(statement: Statement) -> str:
-    """The sentence that a statement stands for."""
+def realize(statement: Statement) -> str:
+    """Return the sentence of a statement."""
     order = _order(statement)
     parts = {
         "T": statement.word(TIME),
-        "S": _write_subject(statement, first=order[0] != "O"),
+        "S": _realize_subject(statement, first=order[0] != "O"),
         "P": attach(statement.word(PLACE), "에서") if statement.place else "",
         "O": "",
         "M": statement.word(MANNER),
     }
     before_verb = [letter for letter in order if letter == "O" or parts[letter]][-1]
-    parts["O"] = _write_object(statement, next_to_verb=before_verb == "O")
+    parts["O"] = _realize_object(statement, next_to_verb=before_verb == "O")
     verb = inflect(
         statement.word(VERB),
         tense=statement.tense,
@@ -107,19 +112,19 @@ def write(statement: Statement) -> str:
 
 def _order(statement: Statement) -> str:
     order = ORDERS[statement.order]
-    if statement.hand.frame.particle == "와/과" and order[0] == "O":
-        return ORDERS[0]  # a fronted 유나와 would read as one of two subjects
+    if statement.frame.particle == "와/과" and order[0] == "O":
+        return ORDERS[0]  # a fronted 유나와 would read as part of the subject
     if statement.object_count and order[0] != "O":
-        return order.replace("M", "").replace("O", "MO")  # 사과를 세 개 먹다 is not parted
+        return order.replace("M", "").replace("O", "MO")  # 사과를 세 개 먹다: nothing comes between object and count
     return order
 
 
 def _count(count: int, counter: str, digits: bool) -> str:
-    # 4분 would be read as four minutes.
+    # 4분 would mean four minutes.
     return f"{count}{counter}" if digits and counter != "분" else f"{_NUMERALS[count]} {counter}"
 
 
-def _write_subject(statement: Statement, *, first: bool) -> str:
+def _realize_subject(statement: Statement, *, first: bool) -> str:
     word = statement.word(OBJECT if statement.passive else SUBJECT)
     if statement.subject_count:
         word = f"{word} {_count(statement.subject_count, statement.subject.counter, statement.digits)}"
@@ -131,25 +136,25 @@ def _write_subject(statement: Statement, *, first: bool) -> str:
     return attach(word, "은/는" if topic else "이/가")
 
 
-def may_be_bare(statement: Statement) -> bool:
-    """Whether the object can do without its particle."""
-    # Only speech drops the particle, not where the verb has a noun of its own (영어를 지도해요), nor where the object
-    # could then be the one who acts (작가를 이겼어요).
-    frame = statement.hand.frame
+def can_drop_particle(statement: Statement) -> bool:
+    """Return whether the object can lose its particle."""
+    # Only in spoken style, not if the verb contains a noun (영어를 지도해요), and not if the object could then be read
+    # as the subject (작가를 이겼어요).
+    frame = statement.frame
     possible = statement.level == "polite" and frame.particle == "을/를" and not frame.swap
     return possible and takes_short_negation(statement.word(VERB))
 
 
-def _write_object(statement: Statement, *, next_to_verb: bool) -> str:
-    frame = statement.hand.frame
+def _realize_object(statement: Statement, *, next_to_verb: bool) -> str:
+    frame = statement.frame
     if statement.passive:
         return attach(statement.word(SUBJECT), "에게")
     particle = frame.alternative if statement.alternative and frame.alternative else frame.particle
-    if statement.bare and next_to_verb and may_be_bare(statement):
+    if statement.bare and next_to_verb and can_drop_particle(statement):
         particle = ""
     word = statement.word(OBJECT)
-    if statement.partner:
-        word = f"{attach(word, statement.joined_by)} {statement.partner.words[0]}"
+    if statement.second_object:
+        word = f"{attach(word, statement.conjunction)} {statement.second_object.words[0]}"
     if not statement.object_count:
         return attach(word, particle)
     count = _count(statement.object_count, statement.object.counter, statement.digits)
@@ -158,84 +163,84 @@ def _write_object(statement: Statement, *, next_to_verb: bool) -> str:
     return attach(f"{word} {count}", particle)
 
 
-# ── Thinking of a statement ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Sampling a statement ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def invent(rng: Random, hands: tuple[Hand, ...], subject: Noun | None = None) -> Statement:
-    """A statement with some details; about a given subject, plain and without any."""
-    hand = pick(rng, hands)
-    frame = hand.frame
-    about = subject
-    subject = subject or pick(rng, hand.subjects)
-    others = tuple(noun for noun in hand.objects if noun != subject)
+def sample_statement(rng: Random, frames: tuple[SplitFrame, ...], subject: Noun | None = None) -> Statement:
+    """Return a random statement with some details; with a given subject, a past one without details."""
+    split_frame = choose(rng, frames)
+    frame = split_frame.frame
+    has_subject = subject is not None
+    subject = subject or choose(rng, split_frame.subjects)
+    objects = tuple(noun for noun in split_frame.objects if noun != subject)
     statement = Statement(
-        hand=hand,
+        split_frame=split_frame,
         subject=subject,
-        object=pick(rng, others),
-        tense=pick(rng, frame.tenses),
-        level=pick(rng, LEVELS),
+        object=choose(rng, objects),
+        tense=choose(rng, frame.tenses),
+        level=choose(rng, LEVELS),
         honorific=subject.group == "elder" and rng.random() < 0.6,
         long_negation=rng.random() < 0.5,
         topic=rng.random() < 0.4,
         bare=rng.random() < 0.15,
         floating=rng.random() < 0.5,
         digits=rng.random() < 0.2,
-        order=int(rng.random() ** 2 * len(ORDERS)),  # the usual order most often
+        order=int(rng.random() ** 2 * len(ORDERS)),  # mostly the usual order
         synonyms=tuple(int(rng.random() * 1.6) for _ in SLOTS),
     )
-    if about:
+    if has_subject:
         return statement._replace(tense="past")
     if rng.random() < 0.22:
-        statement = statement._replace(negation=pick(rng, frame.negations))
+        statement = statement._replace(negation=choose(rng, frame.negations))
     times = times_of(statement)
     if times and rng.random() < 0.5:
-        statement = statement._replace(time=pick(rng, times))
+        statement = statement._replace(time=choose(rng, times))
     if frame.places and rng.random() < 0.45:
-        statement = statement._replace(place=pick(rng, frame.places))
+        statement = statement._replace(place=choose(rng, frame.places))
     if statement.negation:
         return statement
     if frame.manners and rng.random() < 0.35:
-        statement = statement._replace(manner=pick(rng, frame.manners))
+        statement = statement._replace(manner=choose(rng, frame.manners))
     if rng.random() < 0.45:
-        statement = counted(rng, statement) or statement
+        statement = add_count(rng, statement) or statement
     elif rng.random() < 0.12:
-        statement = widened(rng, statement, somebody=False) or statement
+        statement = generalize(rng, statement, somebody=False) or statement
     return statement
 
 
 def times_of(statement: Statement) -> tuple[Phrase, ...]:
-    """The times at which it can have happened."""
-    frame = statement.hand.frame
+    """Return the time phrases that fit a statement."""
+    frame = statement.frame
     times = TIMES[statement.tense, frame.span]
     return tuple(time for time in times if not (time.habitual and statement.negation))
 
 
-def counted(rng: Random, s: Statement) -> Statement | None:
-    """With a count of the objects or else of the subjects; None where neither can be counted."""
-    if s.negation or s.subject_count or s.object_count or s.several or s.partner:
+def add_count(rng: Random, s: Statement) -> Statement | None:
+    """Add a count to the object or else to the subject; None if neither can be counted."""
+    if s.negation or s.subject_count or s.object_count or s.several or s.second_object:
         return None
     count = 2 + int(rng.random() * 6)
-    if s.hand.frame.countable and s.object.counter and not s.object_general and rng.random() < 0.65:
+    if s.frame.countable and s.object.counter and not s.object_as_hypernym and rng.random() < 0.65:
         return s._replace(object_count=count)
-    if s.hand.frame.shareable and s.subject.counter and not s.subject_general:
+    if s.frame.shareable and s.subject.counter and not s.subject_as_hypernym:
         return s._replace(subject_count=count)
     return None
 
 
-def widened(rng: Random, s: Statement, *, somebody: bool = True) -> Statement | None:
-    """With the wider word for the subject or the object, 누군가 only if allowed; None where there is none."""
-    if s.negation or s.passive or s.partner:
+def generalize(rng: Random, s: Statement, *, somebody: bool = True) -> Statement | None:
+    """Replace the subject or the object by its hypernym (누군가 only with `somebody`); None if there is none."""
+    if s.negation or s.passive or s.second_object:
         return None
-    kinds = []
-    single = not (s.subject_count or s.several or s.subject_general)
-    if single and s.subject.general and (somebody or s.subject.general != "누군가"):
-        kinds.append("subject")
-    # Who likes apples need not like fruit; of two beings, one must stay the split's own.
-    happens = not (s.hand.frame.is_state or s.hand.frame.swap)
-    if happens and s.object.general in s.hand.generals and not (s.object_count or s.object_general):
-        kinds.append("object")
-    if not kinds:
+    slots = []
+    is_single = not (s.subject_count or s.several or s.subject_as_hypernym)
+    if is_single and s.subject.hypernym and (somebody or s.subject.hypernym != "누군가"):
+        slots.append("subject")
+    # 사과를 좋아하다 does not entail 과일을 좋아하다; and of two people, one must stay specific to the split.
+    is_event = not (s.frame.is_state or s.frame.swap)
+    if is_event and s.object.hypernym in s.split_frame.hypernyms and not (s.object_count or s.object_as_hypernym):
+        slots.append("object")
+    if not slots:
         return None
-    if pick(rng, tuple(kinds)) == "object":
-        return s._replace(object_general=True)
-    return s._replace(subject_general=True, honorific=False)
+    if choose(rng, tuple(slots)) == "object":
+        return s._replace(object_as_hypernym=True)
+    return s._replace(subject_as_hypernym=True, honorific=False)

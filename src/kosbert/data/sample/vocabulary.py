@@ -1,12 +1,12 @@
-"""The words of the sample set, what fits with what, and which split may say what.
+"""The vocabulary of the sample set: words, verb frames, and the words of each frame per split.
 
-A frame is a verb with the subjects, objects, places and manners that make sense with it. Every sentence names its
-frame's object (or, for verbs such as 가다, the place that stands for it), and the objects of a frame are dealt out to
-the splits, a different hand for every frame: 사과 may be eaten in train and peeled in test. No sentence can occur in
-two splits, while nearly every word occurs in all of them. Frames about two beings (쫓다, 만나다) take both from the
-same hand.
+A frame is a verb with the subjects, objects, places and manners that fit it. Every sentence contains the object of its
+frame (or, for verbs such as 가다, the place in its role), and the objects of each frame are divided among the splits,
+differently for every frame: 사과 may be eaten in train and peeled in test. So no sentence can occur in two splits,
+while nearly every word occurs in all of them. Frames with two people or animals (쫓다, 만나다) take both from the
+objects of the split.
 
-In the tables `_` is a space, `/` parts synonyms, `@` gives a word its own counter, `+` marks a habit, `-` is nothing.
+In the tables `_` is a space, `/` separates synonyms, `@` sets the counter of a word, `+` marks a habit, `-` is empty.
 """
 
 from dataclasses import dataclass
@@ -19,28 +19,28 @@ T = TypeVar("T")
 Swap = Literal["", "excludes", "allows", "mutual", "unclear"]
 
 SPLITS = ("train", "dev", "test")
-_DEAL = ("train", "train", "dev", "train", "test")  # who gets the first, second, … object of a frame
+_SPLIT_CYCLE = ("train", "train", "dev", "train", "test")  # split of the first, second, … object of a frame
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A thing or a being: its synonyms, its counter ('' when it is not counted) and the wider word ('' for none)."""
+    """A noun: its synonyms, its counter ('' if it is not counted) and its hypernym ('' if it has none)."""
 
     words: tuple[str, ...]
     counter: str
-    general: str
+    hypernym: str
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """An adverbial with its synonyms. A habitual one (날마다) does not go with negation."""
+    """An adverbial with its synonyms. Habitual ones (날마다) are not combined with negation."""
 
     words: tuple[str, ...]
     habitual: bool = False
 
 
-# group | counter | wider word | words
+# group | counter | hypernym | words
 _NOUNS = """
 child | 명 | 누군가 | 아이/어린이 유치원생 소년/남자아이 소녀/여자아이
 youth | 명 | 학생 | 초등학생 중학생 고등학생 대학생
@@ -117,7 +117,7 @@ _MANNERS = """
 """
 
 OPPOSITE_MANNERS = {
-    one: other
+    manner: opposite
     for left, right in (
         ("천천히", "빠르게"),
         ("조용히", "시끄럽게"),
@@ -129,10 +129,10 @@ OPPOSITE_MANNERS = {
         ("쉽게", "간신히"),
         ("오랫동안", "잠깐"),
     )
-    for one, other in ((left, right), (right, left))
+    for manner, opposite in ((left, right), (right, left))
 }
 
-# short: an act of minutes or hours; long: something that takes weeks.
+# short: takes minutes or hours; long: takes weeks.
 _TIMES = {
     ("past", "short"): "어제 그저께 오늘_아침에 어젯밤에/간밤에 며칠_전에 지난주에/저번_주에 지난_주말에",
     ("past", "long"): "지난달에/저번_달에 작년에/지난해에 지난여름에 지난봄에 몇_해_전에",
@@ -145,14 +145,19 @@ _TIMES = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A verb and its company.
+    """A verb with the words that fit it.
 
-    `verbs` are synonyms and `opposites` their antonyms. `particle` marks the object, `alternative` is another particle
-    that says the same. `swap` tells what happens when two beings change places: "excludes" (who wins is not beaten),
-    "allows" (praise may be returned), "mutual" (who meets is met) or "unclear" (who waits is hardly waited for);
-    `passive` is the verb from the other side. `span` is the kind of time that fits. Of the two `negations` some verbs
-    take one alone: 못 합격하다 but not 안, 안 깨다 but not 못. The object may be counted if `countable`, the subject if
-    `shareable` (seven people drive no motorcycle), and two objects may be named in one breath if `joinable`.
+    Args:
+        verbs: synonyms; `opposites` are their antonyms.
+        particle: marks the object; `alternative` is another particle with the same meaning.
+        swap: the meaning after swapping subject and object: "excludes" (이기다), "allows" (칭찬하다: both may be true),
+            "mutual" (만나다: the same) or "unclear" (기다리다).
+        passive: the verb with the roles swapped.
+        span: the kind of time phrase that fits.
+        negations: some verbs take only one: 못 합격하다 but not 안, 안 깨다 but not 못.
+        countable: the object can have a count.
+        shareable: the subject can have a count (not for 오토바이를 타다).
+        joinable: two objects can be coordinated.
     """
 
     name: str
@@ -176,27 +181,27 @@ class Frame:
 
     @property
     def is_state(self) -> bool:
-        """Whether nothing happens at any one time: 좋아하다, 기억하다."""
+        """Whether the verb is a state, not an event: 좋아하다, 기억하다."""
         return self.span == "none"
 
 
-def _records(table: str) -> list[list[str]]:
-    """The cells of a table; an indented line goes on with the one before."""
+def _parse_table(table: str) -> list[list[str]]:
+    """Return the cells of a table; an indented line continues the previous one."""
     lines = table.strip().replace("\n    ", " ").splitlines()
     return [[cell.strip() for cell in line.split("|")] for line in lines]
 
 
 def _read_nouns() -> dict[str, tuple[Noun, ...]]:
     groups = {}
-    for group, counter, general, words in _records(_NOUNS):
+    for group, counter, hypernym, words in _parse_table(_NOUNS):
         nouns = []
         for entry in words.split():
-            names, _, own_counter = entry.partition("@")
+            names, _, word_counter = entry.partition("@")
             nouns.append(
                 Noun(
                     words=tuple(names.replace("_", " ").split("/")),
-                    counter=(own_counter or counter).replace("-", ""),
-                    general=general.replace("-", ""),
+                    counter=(word_counter or counter).replace("-", ""),
+                    hypernym=hypernym.replace("-", ""),
                     group=group,
                 )
             )
@@ -214,7 +219,7 @@ TIMES = {key: tuple(map(_read_phrase, entries.split())) for key, entries in _TIM
 TIMES.update({(tense, "both"): TIMES[tense, "short"][4:] + TIMES[tense, "long"] for tense, _ in tuple(TIMES)})
 TIMES.update({(tense, "none"): () for tense, _ in tuple(TIMES)})
 
-_FIRST_NOUN = {noun.words[0]: noun for group in reversed(NOUNS.values()) for noun in group}
+_NOUN_BY_WORD = {noun.words[0]: noun for group in reversed(NOUNS.values()) for noun in group}
 _ALIASES = {
     "people": "child youth worker guest artist medic kin elder name",
     "grown": "worker guest artist medic kin elder name",
@@ -223,17 +228,17 @@ _ALIASES = {
 
 
 def _nouns(names: str) -> tuple[Noun, ...]:
-    """Nouns by the name of their group, by an alias for several groups, or by the word itself."""
-    found: list[Noun] = []
+    """Return nouns by group name, by an alias for several groups, or by the word itself."""
+    nouns: list[Noun] = []
     for name in names.split():
         if name in _ALIASES:
-            found.extend(_nouns(_ALIASES[name]))
+            nouns.extend(_nouns(_ALIASES[name]))
         elif name in NOUNS:
-            found.extend(NOUNS[name])
+            nouns.extend(NOUNS[name])
         else:
             word = name.replace("_", " ")
-            found.append(_FIRST_NOUN.get(word) or Noun((word,), "", "", "place"))
-    return tuple(found)
+            nouns.append(_NOUN_BY_WORD.get(word) or Noun((word,), "", "", "place"))
+    return tuple(nouns)
 
 
 # name | topic | verbs | subjects | objects | places | manners | options
@@ -425,39 +430,44 @@ def _read_frame(record: list[str]) -> Frame:
     )
 
 
-FRAMES = tuple(map(_read_frame, _records(_FRAMES)))
+FRAMES = tuple(map(_read_frame, _parse_table(_FRAMES)))
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
-    """What one split may say with one frame: its subjects, its objects and its wider words for objects."""
+class SplitFrame:
+    """A frame with the subjects, objects and hypernyms of objects that one split may use."""
 
     split: str
     frame: Frame
     subjects: tuple[Noun, ...]
     objects: tuple[Noun, ...]
-    generals: frozenset[str]
+    hypernyms: frozenset[str]
 
 
 @cache
-def world(split: str) -> tuple[Hand, ...]:
-    """The hands of a split, one a frame."""
-    names = frozenset(_dealt(NOUNS["name"], split, 0))
-    hands = []
+def frames_for(split: str) -> tuple[SplitFrame, ...]:
+    """Return the frames of a split."""
+    names = frozenset(_assigned(NOUNS["name"], split, 0))
+    frames = []
     for offset, frame in enumerate(FRAMES):
-        objects = _dealt(frame.objects, split, offset)
-        generals = tuple(dict.fromkeys(noun.general for noun in frame.objects if noun.general))
-        # Beings of a paired frame stand on both sides. Elsewhere only the names are the split's own.
-        subjects = objects if frame.swap else tuple(n for n in frame.subjects if n.group != "name" or n in names)
-        hands.append(Hand(split, frame, subjects, objects, frozenset(_dealt(generals, split, offset))))
-    return tuple(hands)
+        objects = _assigned(frame.objects, split, offset)
+        hypernyms = tuple(dict.fromkeys(noun.hypernym for noun in frame.objects if noun.hypernym))
+        # Frames with two people use the same nouns in both roles. Elsewhere only the names differ between splits.
+        subjects = (
+            objects if frame.swap else tuple(noun for noun in frame.subjects if noun.group != "name" or noun in names)
+        )
+        frames.append(SplitFrame(split, frame, subjects, objects, frozenset(_assigned(hypernyms, split, offset))))
+    return tuple(frames)
 
 
-def _dealt(items: tuple[T, ...], split: str, offset: int) -> tuple[T, ...]:
-    return tuple(item for place, item in enumerate(items) if _DEAL[(place + offset) % len(_DEAL)] == split)
+def _assigned(items: tuple[T, ...], split: str, offset: int) -> tuple[T, ...]:
+    """Return the items of a split; `offset` makes the assignment differ between frames."""
+    return tuple(
+        item for position, item in enumerate(items) if _SPLIT_CYCLE[(position + offset) % len(_SPLIT_CYCLE)] == split
+    )
 
 
 @cache
-def hands_for(split: str, subject: Noun) -> tuple[Hand, ...]:
-    """The hands of a split in which somebody can be the subject."""
-    return tuple(hand for hand in world(split) if subject in hand.subjects)
+def frames_with_subject(split: str, subject: Noun) -> tuple[SplitFrame, ...]:
+    """Return the frames of a split that can have this subject."""
+    return tuple(split_frame for split_frame in frames_for(split) if subject in split_frame.subjects)

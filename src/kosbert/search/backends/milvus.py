@@ -1,49 +1,61 @@
-"""Vectors in Milvus: a local file through Milvus Lite, or a server or cluster by its address. The code is the same.
+"""Vectors in Milvus: a local file (Milvus Lite), or a server or cluster by its URI, with the same code.
 
-Milvus keeps keys and vectors; sentences, ids and metadata stay in the index directory, which also says which keys
-count. That makes a killed `add` harmless: what it wrote has keys that no directory knows, and the next change deletes
-them. Vectors that an upsert or a delete made useless are deleted after the directory has switched.
+Milvus stores keys and vectors; sentences, ids and metadata stay in the index directory, which decides which keys are
+valid. A crashed `add` is harmless: no directory refers to its keys, and the next edit deletes them. Vectors removed by
+an upsert or a delete are deleted from Milvus after the directory has switched.
 """
 
 import logging
 import os
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.search.backends.base import Found, Keys, Vectors, filtered
+from kosbert.search.backends.base import Keys, Neighbors, Vectors, filtered_search
 
 logger = logging.getLogger(__name__)
 
-LOCAL = "milvus.db"
-_BATCH = 1_000  # vectors of an insert: Milvus refuses messages of more than 64 MB
-_MOST = 16_384  # hits that Milvus gives for a query at most
+LOCAL_FILE = "milvus.db"
+_BATCH_SIZE = 1_000  # vectors per insert: Milvus refuses messages of more than 64 MB
+_MAX_HITS = 16_384  # Milvus's limit per query
 
 
-class MilvusStore:
-    """A collection of a Milvus."""
+class MilvusBackend:
+    """One Milvus collection.
 
-    def __init__(self, client: Any, dim: int, address: str, collection: str, count: int, end: int) -> None:
+    Args:
+        client: a connected `MilvusClient`.
+        dim: dimensions of a vector.
+        uri: http://host:19530, or the path of a local .db file.
+        collection: name of the collection.
+        count: number of valid vectors.
+        next_key: keys from here on belong to no committed change.
+        pending_deletes: keys of removed vectors that are still in the collection.
+    """
+
+    def __init__(
+        self, client: Any, dim: int, uri: str, collection: str, *, count: int, next_key: int, pending_deletes: list[int]
+    ) -> None:
         self._client, self._dim = client, dim
-        self.address, self.collection = address, collection
-        self._count, self._end = count, end
-        self._doomed: list[int] = []
+        self.uri, self.collection = uri, collection
+        self._count, self._next_key, self._pending_deletes = count, next_key, pending_deletes
 
     @classmethod
-    def create(cls, dim: int, address: str) -> "MilvusStore":
-        """A new collection at an address: http://host:19530, or the path of a local file that ends in .db."""
-        if not address:
-            raise UsageError("an index of kind milvus needs an address: http://host:19530, or a path ending in .db")
-        if "://" not in address:
-            Path(address).parent.mkdir(parents=True, exist_ok=True)
-        client, collection = _connect(address), f"kosbert_{uuid.uuid4().hex}"
+    def create(cls, dim: int, uri: str) -> "MilvusBackend":
+        """Create a collection at http://host:19530, or in a local file whose path ends in .db."""
+        if not uri:
+            raise UsageError("the milvus backend needs a URI: http://host:19530, or a path ending in .db")
+        if _is_local(uri):
+            Path(uri).parent.mkdir(parents=True, exist_ok=True)
+        client, collection = _connect(uri), f"kosbert_{uuid.uuid4().hex}"
         from pymilvus import DataType
 
-        def make() -> None:
+        def create_collection() -> None:
             schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
             schema.add_field("key", DataType.INT64, is_primary=True)
             schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dim)
@@ -51,166 +63,170 @@ class MilvusStore:
             indexes.add_index("vector", index_type="AUTOINDEX", metric_type="COSINE")
             client.create_collection(collection, schema=schema, index_params=indexes, consistency_level="Strong")
 
-        _asked(address, make)
-        return cls(client, dim, address, collection, count=0, end=0)
+        _call(uri, create_collection)
+        return cls(client, dim, uri, collection, count=0, next_key=0, pending_deletes=[])
 
     @classmethod
-    def open(cls, dim: int, settings: dict[str, Any], directory: Path, *, writing: bool) -> "MilvusStore":
-        """The collection that an index directory names."""
-        address = settings["address"]
-        if "://" not in address:
-            address = str(directory / address)  # an absolute path stays what it is
-            if not Path(address).exists():
-                raise KosbertError(f"the Milvus file {address} is gone: build the index again from its source")
-        client, collection = _connect(address), settings["collection"]
-        if not _asked(address, lambda: client.has_collection(collection)):
-            raise KosbertError(f"the Milvus at {address} has no collection {collection}: build the index again")
-        _asked(address, lambda: client.load_collection(collection))
-        store = cls(client, dim, address, collection, settings["count"], settings["end"])
-        store._doomed = list(settings["doomed"])
-        if writing:  # what a killed change left behind
-            store.commit()
-            _asked(address, lambda: client.delete(collection, filter=f"key >= {store._end}"))
-        return store
+    def open(cls, dim: int, settings: dict[str, Any], directory: Path, *, writable: bool) -> "MilvusBackend":
+        """Open the collection of an index directory."""
+        uri = settings["uri"]
+        if _is_local(uri):
+            uri = str(directory / uri)  # an absolute path is unchanged
+            if not Path(uri).exists():
+                raise KosbertError(f"the Milvus file {uri} is missing: build the index again from its source")
+        client, collection = _connect(uri), settings["collection"]
+        if not _call(uri, client.has_collection, collection):
+            raise KosbertError(f"Milvus at {uri} has no collection {collection}: build the index again")
+        _call(uri, client.load_collection, collection)
+        backend = cls(
+            client, dim, uri, collection, count=settings["count"], next_key=settings["next_key"],
+            pending_deletes=list(settings["pending_deletes"]),
+        )  # fmt: skip
+        if writable:  # clean up after a crashed edit
+            backend.commit()
+            _call(uri, client.delete, collection, filter=f"key >= {backend._next_key}")
+        return backend
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
-        """Take new vectors under new keys."""
-        for start in range(0, len(keys), _BATCH):
+        """Add vectors under new keys in ascending order."""
+        for start in range(0, len(keys), _BATCH_SIZE):
+            stop = start + _BATCH_SIZE
             rows = [
                 {"key": int(key), "vector": vector}
-                for key, vector in zip(keys[start : start + _BATCH], vectors[start : start + _BATCH], strict=True)
+                for key, vector in zip(keys[start:stop], vectors[start:stop], strict=True)
             ]
-            _asked(self.address, lambda rows=rows: self._client.insert(self.collection, rows))
+            _call(self.uri, self._client.insert, self.collection, rows)
         if len(keys):
             self._count += len(keys)
-            self._end = int(keys[-1]) + 1
+            self._next_key = int(keys[-1]) + 1
 
     def remove(self, keys: Keys) -> None:
-        """Forget the vectors of some keys, once the index has switched."""
-        self._doomed += keys.tolist()
+        """Remove the vectors of these keys; `commit` deletes them from Milvus."""
+        self._pending_deletes += keys.tolist()
         self._count -= len(keys)
 
-    def nearest(self, queries: Vectors, k: int, allowed: Keys | None) -> Found:
-        """The k nearest of each query, among the allowed keys, all if None."""
-        if allowed is not None:
-            most = _MOST - len(self._doomed)
-            return filtered(queries, k, allowed, self._count, self._search, self.vectors, few=5_000, most=most)
-        return self._search(queries, min(k, self._count))
+    def search(self, queries: Vectors, k: int, allowed: Keys | None) -> Neighbors:
+        """Return the k nearest neighbors of each query among the allowed keys (None: all)."""
+        if allowed is None:
+            return self._search(queries, min(k, self._count))
+        return filtered_search(
+            queries, k, allowed, self._count, self._search, self.vectors,
+            brute_force_limit=5_000, max_k=_MAX_HITS - len(self._pending_deletes),
+        )  # fmt: skip
 
-    def _search(self, queries: Vectors, k: int) -> Found:
-        if k > _MOST:
-            raise UsageError(f"Milvus gives {_MOST:,} hits at most, not {k:,}: ask for fewer")
-        wanted = min(k + len(self._doomed), _MOST)  # those that a change has deleted by now cost nothing
-        found = _asked(
-            self.address,
-            lambda: self._client.search(
-                self.collection, data=list(queries), limit=wanted, filter=f"key < {self._end}", output_fields=["key"]
-            ),
-        )
+    def _search(self, queries: Vectors, k: int) -> Neighbors:
+        if k > _MAX_HITS:
+            raise UsageError(f"Milvus returns at most {_MAX_HITS:,} hits, not {k:,}: ask for fewer")
+        limit = min(k + len(self._pending_deletes), _MAX_HITS)  # removed vectors may still be among the hits
+        results = _call(
+            self.uri, self._client.search, self.collection, data=list(queries), limit=limit,
+            filter=f"key < {self._next_key}", output_fields=["key"],
+        )  # fmt: skip
         keys, cosines = np.full((len(queries), k), -1, np.int64), np.zeros((len(queries), k), np.float32)
-        doomed = set(self._doomed)
-        for row, hits in enumerate(found):
-            alive = [hit for hit in hits if hit["key"] not in doomed][:k]
-            keys[row, : len(alive)] = [hit["key"] for hit in alive]
-            cosines[row, : len(alive)] = [hit["distance"] for hit in alive]
+        removed = set(self._pending_deletes)
+        for row, hits in enumerate(results):
+            valid = [hit for hit in hits if hit["key"] not in removed][:k]
+            keys[row, : len(valid)] = [hit["key"] for hit in valid]
+            cosines[row, : len(valid)] = [hit["distance"] for hit in valid]
         return keys, cosines
 
     def vectors(self, keys: Keys) -> Vectors:
-        """The vectors of some keys, (n, dim)."""
+        """Return the vectors of these keys, (n, dim)."""
         by_key: dict[int, Any] = {}
-        for start in range(0, len(keys), _BATCH):
-            some = keys[start : start + _BATCH].tolist()
-            rows = _asked(
-                self.address,
-                lambda some=some: self._client.get(self.collection, ids=some, output_fields=["vector"]),
-            )
+        for start in range(0, len(keys), _BATCH_SIZE):
+            batch = keys[start : start + _BATCH_SIZE].tolist()
+            rows = _call(self.uri, self._client.get, self.collection, ids=batch, output_fields=["vector"])
             by_key |= {row["key"]: row["vector"] for row in rows}
         missing = [key for key in keys.tolist() if key not in by_key]
         if missing:
-            raise KosbertError(f"the Milvus at {self.address} lost {len(missing)} vectors: build the index again")
+            raise KosbertError(f"{len(missing)} vectors are missing from Milvus at {self.uri}: build the index again")
         return np.array([by_key[key] for key in keys.tolist()], np.float32).reshape(len(keys), self._dim)
 
     def write(self, folder: Path) -> None:
-        """Nothing to write: Milvus has it."""
+        """Do nothing: the vectors are in Milvus."""
 
     def commit(self) -> None:
-        """Delete what no directory counts any more."""
-        for start in range(0, len(self._doomed), _BATCH):
-            some = self._doomed[start : start + _BATCH]
-            _asked(self.address, lambda some=some: self._client.delete(self.collection, ids=some))
-        self._doomed = []
+        """Delete removed vectors from Milvus."""
+        for start in range(0, len(self._pending_deletes), _BATCH_SIZE):
+            batch = self._pending_deletes[start : start + _BATCH_SIZE]
+            _call(self.uri, self._client.delete, self.collection, ids=batch)
+        self._pending_deletes = []
 
     def settings(self, directory: Path) -> dict[str, Any]:
-        """Where the vectors are; a file in the index directory by its name, so that both can move."""
-        address, local = self.address, Path(self.address).resolve()
-        if "://" not in address:
-            address = local.name if local.parent == directory.resolve() else str(local)
+        """Return URI, collection and counters; a file in the index directory is relative, so that both can move."""
+        uri = self.uri
+        if _is_local(uri):
+            path = Path(uri).resolve()
+            uri = path.name if path.parent == directory.resolve() else str(path)
         return {
-            "address": address, "collection": self.collection,
-            "count": self._count, "end": self._end, "doomed": self._doomed,
+            "uri": uri, "collection": self.collection,
+            "count": self._count, "next_key": self._next_key, "pending_deletes": self._pending_deletes,
         }  # fmt: skip
 
     def close(self) -> None:
-        """Close the connection, and the local file for other processes once nothing here uses it any more."""
-        _disconnect(self._client, self.address)
+        """Close the connection; release a local file for other processes when its last user closes."""
+        _disconnect(self._client, self.uri)
 
 
-def drop(settings: dict[str, Any], directory: Path, successor: Any) -> None:
-    """Delete the collection of an index that another one replaced, unless it is the same."""
-    collection, address = settings["collection"], settings["address"]
+def drop_collection(settings: dict[str, Any], directory: Path, successor: Any) -> None:
+    """Delete the collection of an overwritten index, unless its successor uses the same one."""
+    collection, uri = settings["collection"], settings["uri"]
     if collection == getattr(successor, "collection", ""):
         return
-    address = address if "://" in address else str(directory / address)
+    uri = str(directory / uri) if _is_local(uri) else uri
     try:
-        client = _connect(address)
-        _asked(address, lambda: client.drop_collection(collection))
-        _disconnect(client, address)
+        client = _connect(uri)
+        _call(uri, client.drop_collection, collection)
+        _disconnect(client, uri)
     except KosbertError as error:
-        logger.warning("the collection %s of the replaced index is left in Milvus: %s", collection, error)
+        logger.warning("the collection %s of the overwritten index was not deleted: %s", collection, error)
 
 
-_users: Counter[str] = Counter()  # of each local file, in this process
+_local_users: Counter[str] = Counter()  # connections to each local file in this process
 
 
-def _connect(address: str) -> Any:
-    local = "://" not in address
-    if local and not address.endswith(".db"):
-        raise UsageError(f"{address} is no address of Milvus: give http://host:19530, or a path ending in .db")
+def _is_local(uri: str) -> bool:
+    return "://" not in uri
+
+
+def _connect(uri: str) -> Any:
+    if _is_local(uri) and not uri.endswith(".db"):
+        raise UsageError(f"{uri} is not a Milvus URI: give http://host:19530, or a path ending in .db")
     try:
         from pymilvus import MilvusClient
 
-        if local:
-            import milvus_lite  # noqa: F401  pymilvus would say it less clearly
+        if _is_local(uri):
+            import milvus_lite  # noqa: F401  the error of pymilvus is less clear
     except ImportError:
-        raise UsageError("an index of kind milvus needs pymilvus: pip install 'kosbert[milvus]'") from None
-    for name in ("milvus_lite", "pymilvus", "grpc"):  # they print tracebacks of what is said below in a sentence
+        raise UsageError("the milvus backend needs pymilvus: pip install 'kosbert[milvus]'") from None
+    for name in ("milvus_lite", "pymilvus", "grpc"):  # they log tracebacks of errors that `_call` reports
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    client = _asked(address, lambda: MilvusClient(address, token=os.environ.get("MILVUS_TOKEN", ""), timeout=10))
-    if local:
-        _users[str(Path(address).resolve())] += 1
+    client = _call(uri, MilvusClient, uri, token=os.environ.get("MILVUS_TOKEN", ""), timeout=10)
+    if _is_local(uri):
+        _local_users[str(Path(uri).resolve())] += 1
     return client
 
 
-def _disconnect(client: Any, address: str) -> None:
+def _disconnect(client: Any, uri: str) -> None:
     client.close()
-    if "://" not in address:
-        path = str(Path(address).resolve())
-        _users[path] -= 1
-        if not _users[path]:
+    if _is_local(uri):
+        path = str(Path(uri).resolve())
+        _local_users[path] -= 1
+        if not _local_users[path]:
             from milvus_lite.server_manager import server_manager_instance
 
-            server_manager_instance.release_server(address)
+            server_manager_instance.release_server(uri)
 
 
-def _asked(address: str, ask: Any) -> Any:
-    """Ask Milvus, and say in one sentence what it did not like."""
+def _call(uri: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a method of the client; turn every failure into a one-sentence error."""
     try:
-        return ask()
+        return method(*arguments, **options)
     except KosbertError:
         raise
-    except Exception as error:  # pymilvus, gRPC and Milvus Lite raise unrelated kinds
+    except Exception as error:  # pymilvus, gRPC and Milvus Lite raise unrelated types
         reason = " ".join(str(getattr(error, "message", "") or error).split())[:200]
         advice = "check that it runs"
-        if "://" not in address:
-            advice = "end what else has the file open, or share it by `milvus-lite server`"
-        raise KosbertError(f"Milvus at {address} failed ({reason}): {advice}, and try again") from error
+        if _is_local(uri):
+            advice = "close other programs that use the file, or share it with `milvus-lite server`"
+        raise KosbertError(f"Milvus at {uri} failed ({reason}): {advice}, and try again") from error

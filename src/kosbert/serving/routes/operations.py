@@ -97,4 +97,4 @@ def _index(service: Service) -> dict[str, Any] | None:
     if service.index is None:
         return None
     index = service.index.index
-    return {"sentences": len(index), "fields": index.fields, "hybrid": bool(index.words), "kind": index.kind}
+    return {"sentences": len(index), "fields": index.fields, "hybrid": bool(index.lexical), "backend": index.backend}

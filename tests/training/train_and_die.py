@@ -1,6 +1,6 @@
-"""A run that is killed at a given point, as by the power switch; conftest.py's `start` runs it in a process.
+"""Train and kill the process at a point, as a power failure would; run by `start_process` of conftest.py.
 
-Given: RECIPE (the path of a JSON file), OUT, and POINT, one of
+Variables: RECIPE (the path of a JSON file), OUT, and POINT, one of
     ["step", stage, step]     after that step
     ["between", number]       right after the checkpoint at the end of that stage
     ["writing", number]       in the middle of writing a checkpoint, at that call of save_file
@@ -19,16 +19,16 @@ from kosbert.training import Recipe, checkpoint, train
 
 RECIPE: str = globals()["RECIPE"]
 OUT: str = globals()["OUT"]
-kind, *place = globals()["POINT"]
+kind, *position = globals()["POINT"]
 
 
-def die():
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows either ends it at once
+def kill_this_process():
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows either ends it immediately
 
 
 def on_progress(event):
-    if kind == "step" and place == [event.task, event.done]:
-        die()
+    if kind == "step" and position == [event.task, event.done]:
+        kill_this_process()
 
 
 save_file, save, save_model = checkpoint.save_file, checkpoint.Checkpoints.save, TorchEncoder.save
@@ -39,23 +39,23 @@ def save_half_a_file(tensors, file):
     global calls
     calls += 1
     save_file(tensors, file)
-    if kind == "writing" and calls == place[0]:
+    if kind == "writing" and calls == position[0]:
         os.truncate(file, file.stat().st_size // 2)
-        die()
+        kill_this_process()
 
 
 def save_and_die(self, number, state, weights, optimizer):
     save(self, number, state, weights, optimizer)
-    if kind == "between" and state["stage"] == place[0] and not optimizer:
-        die()
+    if kind == "between" and state["stage"] == position[0] and not optimizer:
+        kill_this_process()
 
 
 def save_half_a_model(self, path, card=None):
     if kind == "model":
-        workshop = Path(path).parent / ".model-half"
-        workshop.mkdir()
-        (workshop / "weights").write_text("half", encoding="utf-8")
-        die()
+        partial = Path(path).parent / ".model-half"
+        partial.mkdir()
+        (partial / "weights").write_text("half", encoding="utf-8")
+        kill_this_process()
     return save_model(self, path, card)
 
 

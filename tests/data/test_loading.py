@@ -1,4 +1,4 @@
-"""The user's own files, in every format, with columns of any name."""
+"""User files in all formats with columns of any name, and `read_records` for names and paths."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from kosbert.data import LabeledPair, LabeledSentence, ScoredPair, Sentence, Triplet, read_file
+from kosbert.data import LabeledPair, LabeledSentence, ScoredPair, Sentence, Triplet, load, read_file, read_records
 from kosbert.errors import KosbertError, UsageError
 
 COLUMNS = {"sentence1": "문장1", "sentence2": "문장2", "score": "점수"}
@@ -34,7 +34,7 @@ def write(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.json", "a.jsonl", "a.ndjson", "a.parquet", "a.tsv.gz", "A.CSV"])
-def test_formats_agree(tmp_path: Path, name: str) -> None:
+def test_all_formats_give_the_same_records(tmp_path: Path, name: str) -> None:
     assert read_file(write(tmp_path / name), COLUMNS) == EXPECTED
 
 
@@ -48,7 +48,7 @@ def test_formats_agree(tmp_path: Path, name: str) -> None:
         ("a.txt", "그냥 한 줄\n", Sentence("그냥 한 줄")),
     ],
 )
-def test_kind_of_rows_follows_from_the_columns(tmp_path: Path, name: str, text: str, expected: object) -> None:
+def test_columns_decide_the_kind_of_record(tmp_path: Path, name: str, text: str, expected: object) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert read_file(tmp_path / name) == [expected]
 
@@ -61,15 +61,15 @@ def test_kind_of_rows_follows_from_the_columns(tmp_path: Path, name: str, text: 
         ({}, "say which are sentence1, sentence2 and score"),
     ],
 )
-def test_wrong_columns(tmp_path: Path, columns: dict[str, str], message: str) -> None:
+def test_wrong_columns_are_usage_errors(tmp_path: Path, columns: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_file(write(tmp_path / "a.tsv"), columns)
 
 
-def test_wrong_files(tmp_path: Path) -> None:
+def test_unusable_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no known ending"):
         read_file(tmp_path / "a.docx")
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="there is no file"):
         read_file(tmp_path / "missing.tsv")
     (tmp_path / "empty.tsv").write_text("sentence1\tsentence2\tscore\n", encoding="utf-8")
     with pytest.raises(UsageError, match="has no rows"):
@@ -77,3 +77,24 @@ def test_wrong_files(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"not parquet")
     with pytest.raises(KosbertError, match="not a readable Parquet file"):
         read_file(tmp_path / "a.parquet")
+
+
+def test_read_records_takes_splits_and_files(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv")
+    assert read_records("sample-sts-dev") == load("sample-sts-dev")
+    assert read_records([str(path), "sample-sts-dev"], columns=COLUMNS) == [*EXPECTED, *load("sample-sts-dev")]
+    with pytest.raises(UsageError, match=r"there is no file b\.tsv: give a path that exists or the name of a split"):
+        read_records("b.tsv")
+    with pytest.raises(UsageError, match="there is no data set or split 'korst': did you mean korsts"):
+        read_records("korst")
+
+
+def test_missing_data_without_network_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path))
+    monkeypatch.setenv("KOSBERT_OFFLINE", "1")
+    monkeypatch.delenv("KOSBERT_DATA", raising=False)
+    with pytest.raises(UsageError, match="of korsts is missing"):
+        read_records("korsts-test")
+    with pytest.raises(KosbertError, match="of korsts is missing") as caught:
+        load("korsts-test")
+    assert not isinstance(caught.value, UsageError)

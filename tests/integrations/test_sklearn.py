@@ -1,6 +1,5 @@
-"""The adapters, inside the real libraries."""
+"""`SentenceVectors` in real scikit-learn pipelines."""
 
-import asyncio
 import pickle
 from pathlib import Path
 
@@ -13,7 +12,7 @@ TEXTS = ["배송이 정말 빨라요", "배송이 아주 빨라요", "포장이 
 CLASSES = [1, 1, 0, 0] * 5
 
 
-def test_scikit_learn_pipeline() -> None:
+def test_pipeline_search_and_pickle() -> None:
     from sklearn.base import clone
     from sklearn.exceptions import NotFittedError
     from sklearn.linear_model import LogisticRegression
@@ -45,27 +44,9 @@ def test_scikit_learn_pipeline() -> None:
         step.transform("글")
 
 
-def test_scikit_learn_with_a_model(tiny_bert: Path, sentences: list[str]) -> None:
+def test_embeddings_are_those_of_the_model(tiny_bert: Path, sentences: list[str]) -> None:
     from kosbert.integrations.sklearn import SentenceVectors
     from kosbert.model import load
 
     vectors = SentenceVectors(str(tiny_bert)).fit_transform(sentences)
     assert np.allclose(vectors, load(tiny_bert).encode(sentences, normalize_embeddings=True), atol=1e-5)
-
-
-def test_langchain() -> None:
-    pytest.importorskip("langchain_core", reason="pip install langchain-core")
-    from langchain_core.embeddings import Embeddings
-    from langchain_core.vectorstores import InMemoryVectorStore
-
-    from kosbert.integrations.langchain import KosbertEmbeddings
-
-    embeddings = KosbertEmbeddings("random-words")
-    assert isinstance(embeddings, Embeddings)
-    store = InMemoryVectorStore(embeddings)
-    store.add_texts(["배송이 늦어요", "환불해 주세요"])
-    (hit,) = store.similarity_search("배송이 언제", k=1)
-    assert hit.page_content == "배송이 늦어요"
-    assert asyncio.run(embeddings.aembed_query("글")) == embeddings.embed_query("글")
-    assert embeddings.embed_documents([]) == []
-    assert isinstance(embeddings.embed_query("글")[0], float)

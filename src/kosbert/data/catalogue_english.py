@@ -1,18 +1,12 @@
 """The English data sets of the Sentence-BERT paper: SNLI and MultiNLI, seven STS sets, seven transfer tasks."""
 
-from kosbert.data.readers import (
-    NLI_LABELS,
-    json_lines,
-    labeled,
-    labeled_pair,
-    reader,
-    scored,
-    tab_separated,
-)
-from kosbert.data.registry import Dataset, File, Split
-from kosbert.data.senteval import one_file_a_class, sts_year, trec
+from dataclasses import replace
 
-_RESEARCH = "research use; see its home"
+from kosbert.data.readers import NLI_LABELS, labeled, labeled_pair, one_file_per_class, reader, scored, sts_year, trec
+from kosbert.data.registry import Dataset, File, Split
+from kosbert.data.tables import JSONL, TSV
+
+_RESEARCH = "research use; see the home page"
 _BY_SENTEVAL = "the SentEval pack that SimCSE's authors publish, unpacked as senteval/"
 _SENTEVAL_HOME = "https://github.com/facebookresearch/SentEval"
 
@@ -22,7 +16,7 @@ def _files(*names: str) -> tuple[File, ...]:
 
 
 def _transfer(name: str, description: str, citation: str, splits: dict[str, Split], default: str = "test") -> Dataset:
-    """A transfer task as SentEval lays it out."""
+    """Return a transfer task in SentEval's layout."""
     return Dataset(
         name,
         task="classification",
@@ -37,17 +31,17 @@ def _transfer(name: str, description: str, citation: str, splits: dict[str, Spli
     )
 
 
-def _one_file_a_class(name: str, description: str, citation: str, rows: int, files: dict[str, str]) -> Dataset:
-    """MR, CR, SUBJ, MPQA: no split of their own, so SentEval scores them by nested cross-validation."""
-    read = one_file_a_class(tuple(files), encoding="cp1252")
+def _one_file_per_class(name: str, description: str, citation: str, rows: int, files: dict[str, str]) -> Dataset:
+    """Return MR, CR, SUBJ or MPQA: they have no splits, so SentEval scores them by nested cross-validation."""
+    read = one_file_per_class(tuple(files), encoding="cp1252")
     splits = {"all": Split(rows, _files(*files.values()), read)}
     return _transfer(name, description, citation, splits, default="all")
 
 
 def _sts_year(name: str, rows: int, subtasks: tuple[str, ...], citation: str) -> Dataset:
-    """One year of the SemEval STS task; its sub-tasks are the `source` of the pairs."""
-    folder = f"STS/{name.upper()}-en-test"
-    files = _files(*(f"{folder}/STS.{kind}.{subtask}.txt" for subtask in subtasks for kind in ("input", "gs")))
+    """Return one year of the SemEval STS task; its sub-tasks are the `source` of the pairs."""
+    directory = f"STS/{name.upper()}-en-test"
+    files = _files(*(f"{directory}/STS.{kind}.{subtask}.txt" for subtask in subtasks for kind in ("input", "gs")))
     return Dataset(
         name,
         task="sts",
@@ -62,20 +56,20 @@ def _sts_year(name: str, rows: int, subtasks: tuple[str, ...], citation: str) ->
 
 
 _stsb = reader(
-    tab_separated(("genre", "filename", "year", "id", "score", "sentence1", "sentence2"), spare=True),
+    replace(TSV, header=("genre", "filename", "year", "id", "score", "sentence1", "sentence2"), allow_extra_cells=True),
     scored(source="filename"),
 )
-_sick = reader(tab_separated(), scored("sentence_A", "sentence_B", "relatedness_score"))
+_sick = reader(TSV, scored("sentence_A", "sentence_B", "relatedness_score"))
 _SICK = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
-_sst = reader(tab_separated(("text", "label")), labeled(labels={"0": "negative", "1": "positive"}))
-_mrpc = reader(tab_separated(), labeled_pair("#1 String", "#2 String", "Quality", labels=("0", "1")))
-_nli = reader(json_lines(), labeled_pair(label="gold_label", labels=(*NLI_LABELS, "-")))
+_sst = reader(replace(TSV, header=("text", "label")), labeled(labels={"0": "negative", "1": "positive"}))
+_mrpc = reader(TSV, labeled_pair("#1 String", "#2 String", "Quality", labels=("0", "1")))
+_nli = reader(JSONL, labeled_pair(label="gold_label", labels=(*NLI_LABELS, "-")))
 
 
-def _nli_archive(url: str, sha256: str, folder: str, splits: dict[str, tuple[str, int]]) -> dict[str, Split]:
-    """Members of one zip file; the rows keep the label `-` where the annotators reached no majority."""
+def _nli_archive(url: str, sha256: str, corpus: str, splits: dict[str, tuple[str, int]]) -> dict[str, Split]:
+    """Return the splits in one zip file; rows keep the label `-` where the annotators reached no majority."""
     return {
-        name: Split(rows, (File(f"{folder}/{member}", url, f"sha256:{sha256}", f"{folder}_1.0/{member}"),), _nli)
+        name: Split(rows, (File(f"{corpus}/{member}", url, f"sha256:{sha256}", f"{corpus}_1.0/{member}"),), _nli)
         for name, (member, rows) in splits.items()
     }
 
@@ -85,7 +79,7 @@ ENGLISH = [
         "snli",
         task="nli",
         language="en",
-        description="Stanford NLI on image captions; one half of what Sentence-BERT is trained on.",
+        description="Stanford NLI on image captions; half of the training data of Sentence-BERT.",
         home="https://nlp.stanford.edu/projects/snli/",
         license="CC-BY-SA-4.0",
         citation="Bowman et al. 2015, A large annotated corpus for learning natural language inference, EMNLP",
@@ -104,7 +98,7 @@ ENGLISH = [
         "multinli",
         task="nli",
         language="en",
-        description="NLI over ten spoken and written genres; the other half of what Sentence-BERT is trained on.",
+        description="NLI over ten spoken and written genres; the other half of the training data of Sentence-BERT.",
         home="https://cims.nyu.edu/~sbowman/multinli/",
         license="OANC, CC-BY-SA-3.0, CC-BY-3.0 (by genre)",
         citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding, NAACL",
@@ -163,7 +157,7 @@ ENGLISH = [
         "sick-r",
         task="sts",
         language="en",
-        description="SICK relatedness, 1 to 5; `all` is what unsupervised STS tables report.",
+        description="SICK relatedness, 1 to 5; `all` is what tables of unsupervised STS report.",
         home="https://zenodo.org/record/2787612",
         license="CC-BY-NC-SA-3.0",
         citation="Marelli et al. 2014, A SICK cure for the evaluation of compositional semantic models, LREC",
@@ -177,28 +171,28 @@ ENGLISH = [
             "all": Split(9927, _files(*(f"SICK/{file}" for file in _SICK.values())), _sick),
         },
     ),
-    _one_file_a_class(
+    _one_file_per_class(
         "mr",
         "Movie review sentences: negative or positive.",
         "Pang and Lee 2005, Seeing stars, ACL",
         10_662,
         {"negative": "MR/rt-polarity.neg", "positive": "MR/rt-polarity.pos"},
     ),
-    _one_file_a_class(
+    _one_file_per_class(
         "cr",
         "Customer reviews: negative or positive.",
         "Hu and Liu 2004, Mining and summarizing customer reviews, KDD",
         3_775,
         {"negative": "CR/custrev.neg", "positive": "CR/custrev.pos"},
     ),
-    _one_file_a_class(
+    _one_file_per_class(
         "subj",
         "Objective plot summaries or subjective reviews.",
         "Pang and Lee 2004, A sentimental education, ACL",
         10_000,
         {"objective": "SUBJ/subj.objective", "subjective": "SUBJ/subj.subjective"},
     ),
-    _one_file_a_class(
+    _one_file_per_class(
         "mpqa",
         "Phrases with a negative or positive opinion.",
         "Wiebe et al. 2005, Annotating expressions of opinions and emotions in language, LRE",
@@ -216,7 +210,7 @@ ENGLISH = [
     ),
     _transfer(
         "trec",
-        "Questions by the kind of answer: six classes.",
+        "Questions by type of answer: six classes.",
         "Li and Roth 2002, Learning question classifiers, COLING",
         {
             "train": Split(5_452, _files("TREC/train_5500.label"), trec),
@@ -227,7 +221,7 @@ ENGLISH = [
         "mrpc",
         task="paraphrase",
         language="en",
-        description="Microsoft paraphrase corpus: whether two news sentences say the same.",
+        description="Microsoft paraphrase corpus: whether two news sentences mean the same.",
         home=_SENTEVAL_HOME,
         license=_RESEARCH,
         citation="Dolan et al. 2004, Unsupervised construction of large paraphrase corpora, COLING",
