@@ -45,7 +45,7 @@ def test_table_shows_pairs_and_duplicates(file: Path) -> None:
         "[환불]",
         "1, 4",
         "5 sentences, 2 duplicates",
-        "1 are exact",
+        "1 of them exact",
         "line 3:",
         "duplicate of line 1 (1.000)",
     ):

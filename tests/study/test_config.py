@@ -9,7 +9,6 @@ import yaml
 from kosbert.cli.study import QUESTIONS
 from kosbert.errors import UsageError
 from kosbert.study.config import StudyConfig, builtin_studies
-from kosbert.training.config import merge
 
 
 def test_every_builtin_study_is_a_command_and_has_three_presets():
@@ -65,12 +64,6 @@ def test_unknown_study_preset_and_file(study, tmp_path):
         study.preset("quik")
     with pytest.raises(UsageError, match="cannot be read"):
         StudyConfig.load(tmp_path / "nothing.yaml")
-
-
-def test_merge_is_recursive_and_leaves_its_input_unchanged():
-    base = {"a": 1, "b": {"c": 2, "d": [1, 2]}}
-    assert merge(base, {"b": {"d": [3]}, "e": 4}) == {"a": 1, "b": {"c": 2, "d": [3]}, "e": 4}
-    assert base == {"a": 1, "b": {"c": 2, "d": [1, 2]}}
 
 
 def test_example_in_the_documentation_is_valid():

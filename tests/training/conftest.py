@@ -125,7 +125,7 @@ def start_process():
     def run(script: str, **variables: Any) -> multiprocessing.Process:
         path = str(Path(__file__).with_name(script))
         process = context.Process(target=runpy.run_path, args=(path, variables), kwargs={"run_name": "__main__"})
-        process.start_process()
+        process.start()
         started.append(process)
         return process
 

@@ -35,7 +35,7 @@ samplers = st.builds(
 @given(samplers, st.data())
 @settings(max_examples=60, deadline=None)
 def test_batches_from_any_step_are_the_same(batch_sampler, data):
-    step = data.data(st.integers(0, batch_sampler.total_steps))
+    step = data.draw(st.integers(0, batch_sampler.total_steps))
     batches = as_lists(batch_sampler.from_step(0))
     assert len(batches) == batch_sampler.total_steps
     assert as_lists(batch_sampler.from_step(step)) == batches[step:]

@@ -58,7 +58,7 @@ def _print_report(report: "ClusterReport") -> None:
         representatives = "\n".join(map(escape, cluster.representatives))
         table.add_row(f"{cluster.size:,}", stability, escape(", ".join(cluster.topic)), representatives)
     out.print(table)
-    stability = "" if report.stability is None else f", stability {report.stability:.2f} (0.75 and more is stable)"
+    stability = "" if report.stability is None else f", stability {report.stability:.2f} (stable: ≥ 0.75)"
     out.print(
         f"{report.sentences:,} sentences, {len(report.clusters)} clusters by {report.method}, "
         f"{report.unassigned:,} unassigned{stability}",

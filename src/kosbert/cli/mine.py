@@ -51,8 +51,8 @@ def _print_report(report: "MiningReport") -> None:
         table.add_row(f"{pair.cosine:.3f}", f"{pair.lines[0]}, {pair.lines[1]}", *map(escape, pair.texts))
     out.print(table)
     out.print(
-        f"{report.sentences:,} sentences, {len(report.duplicates):,} duplicates (cosine {report.threshold:g} or more) "
-        f"of {report.duplicate_groups:,} sentences; {report.exact_duplicates:,} are exact",
+        f"{report.sentences:,} sentences, {len(report.duplicates):,} duplicates of {report.duplicate_groups:,} "
+        f"sentences (cosine ≥ {report.threshold:g}), {report.exact_duplicates:,} of them exact",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if report.dedup_file:

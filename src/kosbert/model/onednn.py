@@ -34,8 +34,7 @@ def mkl_is_slow() -> bool:
 
 def capabilities() -> dict[str, Any]:
     """Return what torch knows about this processor; nothing in older versions."""
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return capabilities
+    return dict(getattr(torch.cpu, "get_capabilities", dict)())
 
 
 def has_onednn() -> bool:

@@ -28,6 +28,8 @@ _TEXT_BATCH = 64  # sentences per call of a graph that contains its tokenizer
 class OnnxEncoder(Encoder):
     """A model that `kosbert export` wrote. Threads may use one at the same time."""
 
+    device = "cpu"
+
     def __init__(
         self,
         directory: Path,

@@ -51,7 +51,7 @@ class Preset(StrictModel):
     test: Names
     topics: Names = Field([], description="labeled sentences for the embedding map; the first set available locally")
     probe: Probe | None = None
-    overrides: dict[str, Any] = Field({})
+    overrides: dict[str, Any] = Field({}, description="recipe keys that this preset changes")
 
 
 class StudyConfig(StrictModel):
@@ -60,11 +60,11 @@ class StudyConfig(StrictModel):
     name: str = Field(pattern=r"^[\w-]+$")
     question: str
     description: str = ""
-    recipe: dict[str, Any] = Field({})
-    stages: dict[str, dict[str, Any]] = Field({})
+    recipe: dict[str, Any] = Field({}, description="recipe keys of all variants")
+    stages: dict[str, dict[str, Any]] = Field({}, description="training stages by label, as in a recipe")
     variants: list[Variant] = Field(min_length=1)
-    grid: dict[str, dict[str, dict[str, Any]]] = Field({})
-    not_measured: list[NotMeasured] = Field([])
+    grid: dict[str, dict[str, dict[str, Any]]] = Field({}, description="axis → label → recipe overrides")
+    not_measured: list[NotMeasured] = Field([], description="listed in the report with their commands")
     published_scores: str = Field("", description="the data set whose published scores are shown next to ours")
     presets: dict[str, Preset] = Field(min_length=1)
 
@@ -86,7 +86,7 @@ class StudyConfig(StrictModel):
         for variant in self.variants:
             axes = [list(axis.items()) for axis in self.grid.values()] if variant.stages else []
             for point in product(*axes):
-                overrides: dict[str, Any] = Field({})
+                overrides: dict[str, Any] = {}
                 for _, change in point:
                     overrides = merge(overrides, change)
                 labels = [label for label, _ in point]

@@ -43,7 +43,6 @@ def train_stage(
     data_dir: Path | None = None,
     checkpoint_every: float = CHECKPOINT_SECONDS,
     on_progress: ProgressCallback | None = None,
-    task: str = "",
 ) -> None:
     """Train a stage into the store; resumes an interrupted one, does nothing for a finished one.
 
@@ -52,8 +51,7 @@ def train_stage(
         store: where it is written.
         data_dir: directory with the data files; `KOSBERT_DATA` by default.
         checkpoint_every: seconds between two checkpoints.
-        on_progress: called after every step, with level 1.
-        task: name of the progress task; the stage's label by default.
+        on_progress: called after every step.
     """
     from kosbert.training import train
     from kosbert.training.trainer import finished_run
@@ -63,11 +61,11 @@ def train_stage(
     if not finished_run(out):
         if (out / "recipe.json").is_file() and read_json(out / "recipe.json") != recipe.model_dump(mode="json"):
             shutil.rmtree(out)  # the store was moved while this stage was half trained: its backbone path changed
-        at_stage_level = nested(on_progress, task or stage.label)
+
         result = train(
-            recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, on_progress=at_stage_level
+            recipe, out, resume=True, data_dir=data_dir, checkpoint_every=checkpoint_every, on_progress=on_progress
         )
-        for name, seconds in result.seconds.items():
+        for name, seconds in result.seconds.items():  # a single stage
             cost = {"seconds": seconds, "steps": result.curves[name][-1]["step"]}
     if not (out / "stage.json").is_file():
         record = {
@@ -165,7 +163,7 @@ def execute(
                         raise _BudgetUsedUpError
                     task = f"{run.variant}, seed {run.seed}: stage {stage.label}"
                     try:
-                        train_stage(stage, store, context.data_dir, checkpoint_every, on_progress, task)
+                        train_stage(stage, store, context.data_dir, checkpoint_every, nested(on_progress, task))
                     except Exception as error:
                         errors[stage.key] = _message(error)
                         raise
