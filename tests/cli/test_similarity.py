@@ -54,8 +54,8 @@ def test_average_export_and_verify(tiny_bert, tmp_path):
     assert "evaluated on sample-sts-dev" in weighted
     arguments = ("export", tmp_path / "soup", "--int8", "--gate", "sample-sts-dev", "--max-drop", 20)
     exported = json.loads(kosbert(*arguments, "--format", "both", "--out", tmp_path / "out", "--json"))
-    assert exported["gate"]["on"] == "sample-sts-dev"
-    assert exported["gate"]["before"] == pytest.approx(averaged["score"])
+    assert exported["quality_gate"]["dataset"] == "sample-sts-dev"
+    assert exported["quality_gate"]["spearman_before"] == pytest.approx(averaged["score"])
     assert exported["bytes"] == sum(file.stat().st_size for file in (tmp_path / "out").rglob("*") if file.is_file())
     assert "no pickle, no code" in kosbert("verify", tmp_path / "out")
     assert json.loads(kosbert("similarity", "비", "눈", "--model", tmp_path / "out", "--json"))["others"]
