@@ -133,7 +133,7 @@ def test_dev_and_test_need_scored_pairs(error_message, files, key):
 
 def test_wrong_backbone_options(error_message):
     backbone = {"text": "sts", "layers": 1, "hidden_size": 33, "heads": 2}
-    assert "hidden_size 33 cannot be shared by 2 heads" in error_message(backbone=backbone)
+    assert "hidden_size 33 cannot be divided among 2 heads" in error_message(backbone=backbone)
     assert "at most 64 tokens" in error_message(max_length=100)
 
 
