@@ -49,4 +49,4 @@ def test_table_and_map_are_written(file: Path) -> None:
 def test_wrong_options_are_an_error(file: Path) -> None:
     assert "did you mean kmeans" in str(run(str(file), "--method", "k-mean").exception)
     assert "cannot form 99 clusters" in str(run(str(file), "--n-clusters", "99").exception)
-    assert "does not exist" in str(run(str(file.with_name("none.txt"))).exception)
+    assert "there is no file" in str(run(str(file.with_name("none.txt"))).exception)

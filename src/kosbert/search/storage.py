@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.files import atomic_write, sha256_file, wait_lock
+from kosbert.files import atomic_write, remove_partial, sha256_file, wait_lock
 from kosbert.search.encoding import ModelIdentity
 
 MANIFEST = "index.json"
@@ -100,8 +100,7 @@ def new_generation(directory: Path, number: int) -> Path:
     for folder in directory.glob("generation-*"):
         if folder.name != f"generation-{number - 1}":
             shutil.rmtree(folder, ignore_errors=True)
-    for temporary in directory.glob(f".{MANIFEST}-*"):
-        temporary.unlink(missing_ok=True)
+    remove_partial(directory)
     folder = directory / f"generation-{number}"
     folder.mkdir(parents=True)
     return folder
