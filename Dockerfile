@@ -1,4 +1,4 @@
-# `kosbert serve` on CPUs. An exported model is run by ONNX Runtime, so that torch is left out of the image.
+# `kosbert serve` on CPUs. Exported models run on ONNX Runtime, so the image has no torch.
 #
 #   docker build -t kosbert .
 #   docker run -p 8080:8080 -e KOSBERT_API_KEYS=$(openssl rand -hex 24) --read-only --tmpfs /tmp kosbert
@@ -8,11 +8,11 @@ FROM python:3.11-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
-# Only what serving an exported model imports, at the tested versions; the rest of kosbert's requirements is for training.
+# Only the packages needed to serve an exported model, in the tested versions; kosbert's other dependencies are for training.
 RUN python -m venv /opt/kosbert \
  && /opt/kosbert/bin/pip install --no-cache-dir --constraint constraints.txt \
       fastapi uvicorn httptools orjson prometheus-client \
-      numpy onnxruntime tokenizers pydantic platformdirs packaging pyyaml rich typer scipy scikit-learn \
+      numpy onnxruntime tokenizers pydantic platformdirs filelock packaging pyyaml rich typer scipy scikit-learn \
       pyarrow bm25s usearch kiwipiepy \
  && /opt/kosbert/bin/pip install --no-cache-dir --no-deps .
 

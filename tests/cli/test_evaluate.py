@@ -267,11 +267,9 @@ def test_comparing_on_too_few_pairs_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_onnx_file_is_taken_as_a_model(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no graph")
-    with pytest.raises(KosbertError, match=r"m\.onnx") as caught:
-        CliRunner().invoke(
-            app, ["evaluate", str(tmp_path / "m.onnx"), "--on", "sample-sts-dev"], catch_exceptions=False
-        )
-    assert "no known ending" not in str(caught.value)
+    arguments = ["evaluate", str(tmp_path / "m.onnx"), "--on", "sample-sts-dev"]
+    with pytest.raises(KosbertError, match=r"m\.onnx cannot be run"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_vectors_with_several_datasets_are_a_usage_error(vectors) -> None:

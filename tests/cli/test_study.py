@@ -138,7 +138,7 @@ def test_failed_run_is_reported_with_exit_code_1(call, study_file):
     code, out, err = call("run", study_file, "--seeds", "1", "--json")
     assert code == 1
     assert [variant["name"] for variant in json.loads(out)["variants"] if variant["failed"]] == ["diverging"]
-    assert "failed: 03-diverging-seed-1: stage cosine: " in err
+    assert "failed: 03-diverging-seed-1: stage cosine-similarity: " in err
     assert "kosbert: 1 runs failed, the others are in the report" in err
 
 

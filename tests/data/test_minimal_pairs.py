@@ -25,7 +25,7 @@ def items_of(phenomenon: str) -> list[MinimalPair]:
 
 
 def texts(item: MinimalPair) -> tuple[str, str, str]:
-    return item.anchor, item.kept, item.changed
+    return item.anchor, item.paraphrase, item.changed
 
 
 def different_words(text: str, reference: str) -> int:
@@ -92,25 +92,25 @@ def test_all_sentences_end_like_the_anchor() -> None:
 def test_single_jamo_occur_only_in_typos() -> None:
     for item in ITEMS:
         assert not JAMO.search(item.anchor + item.changed)
-        assert item.phenomenon == "typo" or not JAMO.search(item.kept)
-    assert sum(bool(JAMO.search(item.kept)) for item in items_of("typo")) >= 10
+        assert item.phenomenon == "typo" or not JAMO.search(item.paraphrase)
+    assert sum(bool(JAMO.search(item.paraphrase)) for item in items_of("typo")) >= 10
 
 
 def test_spacing_items_differ_only_in_spaces() -> None:
     for item in items_of("spacing"):
-        assert item.kept.replace(" ", "") == item.anchor.replace(" ", "")
+        assert item.paraphrase.replace(" ", "") == item.anchor.replace(" ", "")
 
 
 def test_typos_keep_nearly_all_letters() -> None:
     for item in items_of("typo"):
-        assert SequenceMatcher(None, letters(item.anchor), letters(item.kept), autojunk=False).ratio() > 0.8, item
+        assert SequenceMatcher(None, letters(item.anchor), letters(item.paraphrase), autojunk=False).ratio() > 0.8, item
 
 
 def test_loanwords_change_one_word() -> None:
     for item in items_of("loanword"):
-        assert len(item.kept.split()) == len(item.anchor.split())
-        assert different_words(item.kept, item.anchor) == 1, item
-        assert any(item.note[:2] in text or item.note[-2:] in text for text in (item.anchor, item.kept)), item
+        assert len(item.paraphrase.split()) == len(item.anchor.split())
+        assert different_words(item.paraphrase, item.anchor) == 1, item
+        assert any(item.note[:2] in text or item.note[-2:] in text for text in (item.anchor, item.paraphrase)), item
 
 
 @pytest.mark.parametrize("phenomenon", KEEPS_MEANING)
@@ -130,10 +130,10 @@ def test_surface_similarity_is_misleading(phenomenon: str) -> None:
     """`changed` mostly shares more characters with the anchor, so character overlap does not solve it."""
     misleading = 0
     for item in items_of(phenomenon):
-        kept, changed = (
-            SequenceMatcher(None, item.anchor, text, autojunk=False).ratio() for text in (item.kept, item.changed)
+        paraphrase, changed = (
+            SequenceMatcher(None, item.anchor, text, autojunk=False).ratio() for text in (item.paraphrase, item.changed)
         )
-        misleading += changed > kept
+        misleading += changed > paraphrase
     assert misleading / len(items_of(phenomenon)) > 0.7
 
 
@@ -162,7 +162,7 @@ def test_no_sentence_is_copied_from(reference: str) -> None:
 
 def test_user_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "user.tsv"
-    path.write_text("phenomenon\tanchor\tkept\tchanged\n사투리\t뭐 하니?\t뭐 하노?\t뭐 먹니?\n", encoding="utf-8")
+    path.write_text("phenomenon\tanchor\tparaphrase\tchanged\n사투리\t뭐 하니?\t뭐 하노?\t뭐 먹니?\n", encoding="utf-8")
     assert load_minimal_pairs(path) == [MinimalPair("사투리", "뭐 하니?", "뭐 하노?", "뭐 먹니?")]
 
 
@@ -177,7 +177,7 @@ def test_user_file_is_read(tmp_path: Path) -> None:
 )
 def test_malformed_line_is_reported(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "user.tsv"
-    path.write_text(f"phenomenon\tanchor\tkept\tchanged\n{line}\n", encoding="utf-8")
+    path.write_text(f"phenomenon\tanchor\tparaphrase\tchanged\n{line}\n", encoding="utf-8")
     with pytest.raises(KosbertError, match=rf"line 2: .*{message}"):
         load_minimal_pairs(path)
 
@@ -187,5 +187,5 @@ def test_missing_file_or_column_is_reported(tmp_path: Path) -> None:
         load_minimal_pairs(tmp_path / "gone.tsv")
     path = tmp_path / "user.tsv"
     path.write_text("phenomenon\tanchor\tsame\tchanged\na\tb\tc\td\n", encoding="utf-8")
-    with pytest.raises(KosbertError, match="no field 'kept'"):
+    with pytest.raises(KosbertError, match="no field 'paraphrase'"):
         load_minimal_pairs(path)

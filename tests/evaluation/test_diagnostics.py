@@ -57,11 +57,11 @@ class RandomEncoder:
 
 
 def lookup_encoder(near: str) -> LookupEncoder:
-    """Return a direction for each item; `near` ("kept" or "changed") is close to the anchor, the other one opposite."""
+    """Return an encoder with `near` ("paraphrase" or "changed") close to the anchor and the other one opposite."""
     angles = np.linspace(0, np.pi, len(ITEMS), endpoint=False)
     vectors = {}
     for angle, item in zip(angles, ITEMS, strict=True):
-        turns = {"anchor": 0.0, "kept": np.pi, "changed": np.pi} | {near: 0.1}
+        turns = {"anchor": 0.0, "paraphrase": np.pi, "changed": np.pi} | {near: 0.1}
         for name, turn in turns.items():
             vectors[getattr(item, name)] = (np.cos(angle + turn), np.sin(angle + turn))
     return LookupEncoder(vectors)
@@ -166,7 +166,7 @@ def test_space_of_a_constant_encoder() -> None:
 
 
 def test_space_does_not_depend_on_vector_norms() -> None:
-    encoder = lookup_encoder("kept")
+    encoder = lookup_encoder("paraphrase")
     scaled = LookupEncoder({text: np.multiply(v, 1 + len(text)) for text, v in encoder.vectors.items()})
     space, scaled_space = (diagnose(model).to_dict()["space"] for model in (encoder, scaled))
     assert space == pytest.approx(scaled_space, abs=1e-6)
@@ -183,7 +183,7 @@ def test_zero_vector_has_cosine_zero() -> None:
 
 
 def test_perfect_encoder_passes_every_item() -> None:
-    diagnosis = diagnose(lookup_encoder("kept"))
+    diagnosis = diagnose(lookup_encoder("paraphrase"))
     assert [result.accuracy.value for result in diagnosis.phenomena] == [1] * 7
     assert diagnosis.overall
     assert diagnosis.overall.passed == diagnosis.overall.count == len(ITEMS)
@@ -227,7 +227,7 @@ def test_tfidf_handles_spacing_but_not_negation() -> None:
 
     TF-IDF with spaces passes 31% to 75% of the spacing items, depending on what it was fitted on.
     """
-    sentences = [text for item in ITEMS for text in (item.anchor, item.kept, item.changed)]
+    sentences = [text for item in ITEMS for text in (item.anchor, item.paraphrase, item.changed)]
     for encoder in (CharacterTfidf(sentences), UnspacedTfidf(sentences)):
         accuracy = {result.phenomenon: result.accuracy.value for result in diagnose(encoder).phenomena}
         assert max(accuracy["negation"], accuracy["particle"], accuracy["number"]) < 0.25
@@ -240,9 +240,9 @@ def test_worst_returns_failures_with_the_lowest_margins() -> None:
     pairs = [MinimalPair("x", f"{n}가", f"{n}나", f"{n}다") for n in range(3)]
     cosines = {0: (0.9, 0.1), 1: (0.2, 0.9), 2: (0.5, 0.6)}  # passes, fails by 0.7, fails by 0.1
     vectors = {}
-    for n, (kept, changed) in cosines.items():
+    for n, (paraphrase, changed) in cosines.items():
         vectors[f"{n}가"] = (1, 0)
-        vectors[f"{n}나"], vectors[f"{n}다"] = ((c, np.sqrt(1 - c * c)) for c in (kept, changed))
+        vectors[f"{n}나"], vectors[f"{n}다"] = ((c, np.sqrt(1 - c * c)) for c in (paraphrase, changed))
     (result,) = diagnose(LookupEncoder(vectors), pairs).phenomena
     assert [failure.item.anchor for failure in result.worst(5)] == ["1가", "2가"]
     assert result.worst(1)[0].margin == pytest.approx(-0.7)
@@ -255,8 +255,8 @@ def test_worst_returns_failures_with_the_lowest_margins() -> None:
 
 
 def test_each_distinct_sentence_is_encoded_once() -> None:
-    encoder = lookup_encoder("kept")
-    sentences = [ITEMS[0].anchor, ITEMS[0].anchor, ITEMS[0].kept]
+    encoder = lookup_encoder("paraphrase")
+    sentences = [ITEMS[0].anchor, ITEMS[0].anchor, ITEMS[0].paraphrase]
     diagnosis = diagnose(encoder, ITEMS[:2], sentences, [(ITEMS[0].anchor, ITEMS[3].anchor)])
     (texts,) = encoder.calls
     assert len(texts) == len(set(texts)) == 7  # two items and one more anchor
@@ -264,14 +264,14 @@ def test_each_distinct_sentence_is_encoded_once() -> None:
 
 
 def test_sentences_without_minimal_pairs() -> None:
-    diagnosis = diagnose(lookup_encoder("kept"), [], [item.anchor for item in ITEMS])
+    diagnosis = diagnose(lookup_encoder("paraphrase"), [], [item.anchor for item in ITEMS])
     assert (diagnosis.phenomena, diagnosis.overall, diagnosis.space.alignment) == ((), None, None)
     assert diagnosis.space.sentences == len(ITEMS)
 
 
 def test_many_sentences_are_sampled_at_equal_distances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "MAX_SENTENCES", 3)
-    encoder = lookup_encoder("kept")
+    encoder = lookup_encoder("paraphrase")
     anchors = [item.anchor for item in ITEMS[:9]]
     assert diagnose(encoder, [], anchors).space.sentences == 3
     assert encoder.calls == [[anchors[0], anchors[3], anchors[6]]]
@@ -282,7 +282,7 @@ def test_diagnosis_is_deterministic_and_valid_json() -> None:
     assert first == second
     assert json.loads(json.dumps(first, allow_nan=False)) == first
     assert {len(result["worst"]) for result in first["phenomena"]} == {2}
-    assert {"anchor", "kept", "changed", "note", "paraphrase_cosine"} <= set(first["phenomena"][0]["worst"][0])
+    assert {"anchor", "paraphrase", "changed", "note", "paraphrase_cosine"} <= set(first["phenomena"][0]["worst"][0])
 
 
 def test_positive_pairs_of_each_record_type() -> None:

@@ -1,4 +1,4 @@
-"""A tiny exported model, a server around it on a real socket, and the same as a process of its own."""
+"""Fixtures: a tiny exported model, a server for it in a thread, and `kosbert serve` as a separate process."""
 
 import contextlib
 import os
@@ -40,13 +40,13 @@ def index_directory(model_directory: Path, tmp_path_factory: pytest.TempPathFact
 
     index = Index(str(model_directory), lexical="bigrams")
     texts = [*sentences, *(f"{text} {number}" for number in range(4) for text in sentences)]
-    index.add(texts, metadata=[{"year": 2000 + place} for place in range(len(texts))])
+    index.add(texts, metadata=[{"year": 2000 + number} for number in range(len(texts))])
     return index.save(tmp_path_factory.mktemp("served") / "index")
 
 
 @contextlib.contextmanager
 def _running(settings) -> Iterator[str]:
-    """Serve in a thread of this process, on a port that was free, and give the address."""
+    """Serve in a thread of this process on a free port; yield the URL."""
     import uvicorn
 
     from kosbert.serving.app import build_app
@@ -59,7 +59,7 @@ def _running(settings) -> Iterator[str]:
         access_log=False,
         lifespan="on",
         ws="none",
-        timeout_graceful_shutdown=20,  # as `kosbert serve` has one
+        timeout_graceful_shutdown=20,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -77,31 +77,30 @@ def _running(settings) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def running():
-    """`with running(settings) as url`: a server of one's own."""
+    """`with running(settings) as url`: start a separate server."""
     return _running
 
 
 @pytest.fixture(scope="session")
 def address(model_directory: Path, index_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server with an index and a report, and the usual limits but for time: a busy machine is not under test."""
-    from kosbert.serving.limits import Limits
-    from kosbert.serving.settings import Settings
+    """URL of a server with an index, a report and default limits, but a long timeout for busy machines."""
+    from kosbert.serving.settings import Limits, ServerSettings
 
     report = tmp_path_factory.mktemp("served") / "report.html"
     report.write_text("<!doctype html><title>보고서</title>", encoding="utf-8")
-    settings = Settings(str(model_directory), index=index_directory, report=report, limits=Limits(seconds=600))
+    settings = ServerSettings(str(model_directory), index=index_directory, report=report, limits=Limits(timeout=600))
     with _running(settings) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def client(address: str) -> Iterator["httpx.Client"]:
-    with httpx.Client(base_url=address, timeout=600) as found:
-        yield found
+    with httpx.Client(base_url=address, timeout=600) as client:
+        yield client
 
 
-class Process:
-    """`kosbert serve` as its users start it."""
+class ServerProcess:
+    """`kosbert serve` as users start it."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         command = [sys.executable, "-c", "from kosbert.cli import main; main()", "serve", "--port", "0", *arguments]
@@ -141,13 +140,13 @@ class Process:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Process]]:
-    started: list[Process] = []
+def start() -> Iterator[Callable[..., ServerProcess]]:
+    started: list[ServerProcess] = []
 
-    def run(*arguments: str, **environment: str) -> Process:
-        started.append(Process(*arguments, **environment))
+    def run(*arguments: str, **environment: str) -> ServerProcess:
+        started.append(ServerProcess(*arguments, **environment))
         return started[-1]
 
     yield run
-    for each in started:
-        each.stop(signal.SIGKILL)
+    for process in started:
+        process.stop(signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""The real clients: the `openai` package, and huggingface_hub's, which speaks to text-embeddings-inference."""
+"""Real clients: the `openai` package, and huggingface_hub's client of text-embeddings-inference."""
+
+import asyncio
 
 import numpy as np
 import pytest
@@ -7,11 +9,11 @@ import pytest
 def test_openai_client(address: str, encoder, sentences) -> None:
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
-    found = client.embeddings.create(model="tiny", input=sentences)  # asks for base64 by itself
+    response = client.embeddings.create(model="tiny", input=sentences)  # requests base64 by default
     np.testing.assert_allclose(
-        [each.embedding for each in found.data], encoder.encode(sentences, normalize_embeddings=True), atol=1e-5
+        [item.embedding for item in response.data], encoder.encode(sentences, normalize_embeddings=True), atol=1e-5
     )
-    assert found.usage.total_tokens > 0
+    assert response.usage.total_tokens > 0
     floats = client.embeddings.create(model="tiny", input=sentences[0], encoding_format="float", dimensions=7)
     np.testing.assert_allclose(
         floats.data[0].embedding, encoder.encode(sentences[0], normalize_embeddings=True, truncate_dim=7), atol=1e-5
@@ -24,23 +26,22 @@ def test_openai_client(address: str, encoder, sentences) -> None:
         client.embeddings.create(model="tiny", input=[" "])
 
 
-def test_openai_client_of_many_at_once(address: str, encoder, sentences) -> None:
+def test_concurrent_openai_clients(address: str, encoder, sentences) -> None:
     openai = pytest.importorskip("openai")
-    import asyncio
 
-    async def ask() -> list[list[float]]:
+    async def work() -> list[list[float]]:
         async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
-            found = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(client.embeddings.create(model="tiny", input=text) for text in sentences * 4)
             )
-            return [each.data[0].embedding for each in found]
+            return [response.data[0].embedding for response in responses]
 
-    np.testing.assert_allclose(asyncio.run(ask()), encoder.encode(sentences * 4, normalize_embeddings=True), atol=1e-5)
+    np.testing.assert_allclose(asyncio.run(work()), encoder.encode(sentences * 4, normalize_embeddings=True), atol=1e-5)
 
 
 def test_hugging_face_client(address: str, encoder, sentences, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # which forbids even this machine
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # offline mode blocks localhost as well
     vectors = hub.InferenceClient(model=f"{address}/embed").feature_extraction(sentences[0])
     np.testing.assert_allclose(
         np.reshape(vectors, -1), encoder.encode(sentences[0], normalize_embeddings=True), atol=1e-5

@@ -1,4 +1,4 @@
-"""The gatherer: the same answers as plain `encode` in any mixture; what nobody waits for any more is not computed."""
+"""DynamicBatcher: same vectors as plain `encode` for any mix of requests; cancelled requests are not computed."""
 
 import asyncio
 import threading
@@ -13,222 +13,214 @@ from kosbert.model import Prepared
 from kosbert.serving.dynamic_batcher import DynamicBatcher
 from kosbert.serving.errors import ApiError
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner
 from kosbert.serving.request_queue import RequestQueue
 
 WORDS = "오늘 날씨 비 눈 바람 하늘 아침 사람 남자 여자 아이 고양이 강아지 기타 노래 음식 물 커피 학교 집".split()  # noqa: SIM905
 
 
-class Slow:
-    """A model whose forward pass waits until it is let go, and remembers what it was given. A text is its length."""
+class BlockingEncoder:
+    """An encoder whose forward pass blocks until `resume` is set and records its batches. A text is its length."""
 
-    class encoder:
-        token_budget = 64
-        dim = 1
+    token_budget = 64
+    dim = 1
 
     def __init__(self) -> None:
-        self.go, self.begun = threading.Event(), threading.Event()
+        self.resume, self.started = threading.Event(), threading.Event()
         self.batches: list[list[int]] = []
 
-    def forward(self, tokens) -> np.ndarray:
-        self.batches.append(list(tokens))
-        self.begun.set()
-        assert self.go.wait(60)
-        if -1 in tokens:
-            raise RuntimeError("this text cannot be computed")
-        return np.array(tokens, np.float32)[:, None]
+    def forward(self, inputs) -> np.ndarray:
+        self.batches.append(list(inputs))
+        self.started.set()
+        assert self.resume.wait(60)
+        if -1 in inputs:
+            raise RuntimeError("the model fails on this text")
+        return np.array(inputs, np.float32)[:, None]
 
 
-def prepared(*tokens: int) -> Prepared:
-    return Prepared(list(tokens), [abs(token) for token in tokens], np.arange(len(tokens)), 0)
+def prepared(*lengths: int) -> Prepared:
+    return Prepared(list(lengths), [abs(length) for length in lengths], np.arange(len(lengths)), 0)
 
 
-async def begun(model: Slow) -> None:
-    assert await asyncio.to_thread(model.begun.wait, 60)
+async def wait_until_started(encoder: BlockingEncoder) -> None:
+    assert await asyncio.to_thread(encoder.started.wait, 60)
 
 
-def run(work, most_tokens: int = 10_000, deadline: float = 0.003) -> object:
-    """Run a test on a gatherer that is started and closed around it."""
+def run(test, max_queue_tokens: int = 10_000, max_wait: float = 0.003) -> object:
+    """Run an async test with a running batcher."""
 
-    async def around() -> object:
-        gatherer = DynamicBatcher(most_tokens, Metrics(), deadline)
-        gatherer.start()
+    async def main() -> object:
+        batcher = DynamicBatcher(max_queue_tokens, Metrics(), max_wait)
+        batcher.start()
         try:
             async with asyncio.timeout(120):
-                return await work(gatherer)
+                return await test(batcher)
         finally:
-            await gatherer.close()
+            await batcher.close()
 
-    return asyncio.run(around())
+    return asyncio.run(main())
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=60).map(" ".join)
-mixtures = st.lists(st.lists(texts, min_size=1, max_size=6), min_size=1, max_size=12)
+request_lists = st.lists(st.lists(texts, min_size=1, max_size=6), min_size=1, max_size=12)
 
 
-@given(mixture=mixtures)
+@given(requests=request_lists)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_mixture_gives_what_encode_gives(encoder, mixture: list[list[str]]) -> None:
-    model = ModelRunner(encoder, "tiny")
+def test_any_mix_of_requests_gives_the_vectors_of_encode(encoder, requests: list[list[str]]) -> None:
+    async def work(batcher: DynamicBatcher) -> list[np.ndarray]:
+        return await asyncio.gather(*(batcher.encode(encoder, encoder.prepare(request)) for request in requests))
 
-    async def one(gatherer: DynamicBatcher, some: list[str]) -> np.ndarray:
-        return await gatherer.vectors(model, await gatherer.prepare(model, some))
-
-    async def work(gatherer: DynamicBatcher) -> list[np.ndarray]:
-        return await asyncio.gather(*(one(gatherer, some) for some in mixture))
-
-    for some, found in zip(mixture, run(work), strict=True):
-        np.testing.assert_allclose(found, encoder.encode(some), atol=1e-5)
-        for text, vector in zip(some, found, strict=True):
-            np.testing.assert_allclose(vector, encoder.encode(text), atol=1e-5)  # alone
+    for request, vectors in zip(requests, run(work), strict=True):
+        np.testing.assert_allclose(vectors, encoder.encode(request), atol=1e-5)
+        for text, vector in zip(request, vectors, strict=True):
+            np.testing.assert_allclose(vector, encoder.encode(text), atol=1e-5)  # encoded alone
 
 
-def test_an_idle_model_takes_a_request_at_once() -> None:
-    """With an endless deadline, a lone request would never come back if it waited for others."""
-    model = Slow()
-    model.go.set()
+def test_idle_model_starts_on_a_request_at_once() -> None:
+    """With an endless max_wait, a single request would never finish if it waited for others."""
+    encoder = BlockingEncoder()
+    encoder.resume.set()
 
-    async def work(gatherer: DynamicBatcher) -> None:
+    async def work(batcher: DynamicBatcher) -> None:
         for _ in range(3):
-            await gatherer.vectors(model, prepared(5))
+            await batcher.encode(encoder, prepared(5))
 
-    run(work, deadline=1e6)
-    assert model.batches == [[5], [5], [5]]
+    run(work, max_wait=1e6)
+    assert encoder.batches == [[5], [5], [5]]
 
 
-def test_requests_gather_while_the_model_works() -> None:
-    model = Slow()
+def test_requests_accumulate_while_the_model_is_busy() -> None:
+    encoder = BlockingEncoder()
 
-    async def work(gatherer: DynamicBatcher) -> None:
-        first = asyncio.create_task(gatherer.vectors(model, prepared(8)))
-        await begun(model)
-        rest = [asyncio.create_task(gatherer.vectors(model, prepared(8))) for _ in range(6)]
+    async def work(batcher: DynamicBatcher) -> None:
+        first = asyncio.create_task(batcher.encode(encoder, prepared(8)))
+        await wait_until_started(encoder)
+        rest = [asyncio.create_task(batcher.encode(encoder, prepared(8))) for _ in range(6)]
         await asyncio.sleep(0)
-        model.go.set()
+        encoder.resume.set()
         await asyncio.gather(first, *rest)
 
     run(work)
-    assert model.batches == [[8], [8] * 6]
+    assert encoder.batches == [[8], [8] * 6]
 
 
-def test_cancelled_work_is_not_computed() -> None:
-    model = Slow()
+def test_cancelled_request_is_not_computed() -> None:
+    encoder = BlockingEncoder()
 
-    async def work(gatherer: DynamicBatcher) -> None:
-        first = asyncio.create_task(gatherer.vectors(model, prepared(8)))
-        await begun(model)
-        gone = asyncio.create_task(gatherer.vectors(model, prepared(60, 60, 60)))
-        stays = asyncio.create_task(gatherer.vectors(model, prepared(7)))
+    async def work(batcher: DynamicBatcher) -> None:
+        first = asyncio.create_task(batcher.encode(encoder, prepared(8)))
+        await wait_until_started(encoder)
+        cancelled = asyncio.create_task(batcher.encode(encoder, prepared(60, 60, 60)))
+        kept = asyncio.create_task(batcher.encode(encoder, prepared(7)))
         await asyncio.sleep(0)
-        assert gatherer._waiting.tokens == 187
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-        assert gatherer._waiting.tokens == 7
-        model.go.set()
-        await asyncio.gather(first, stays)
+        assert batcher._queue.tokens == 187
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        assert batcher._queue.tokens == 7
+        encoder.resume.set()
+        await asyncio.gather(first, kept)
 
     run(work)
-    assert model.batches == [[8], [7]]
+    assert encoder.batches == [[8], [7]]
 
 
-def test_cancelled_in_the_middle() -> None:
-    """A request of several batches stops costing after the one that is under way."""
-    model = Slow()
+def test_request_cancelled_between_batches_is_not_continued() -> None:
+    """Of a request of several batches, only the batch in progress is computed."""
+    encoder = BlockingEncoder()
 
-    async def work(gatherer: DynamicBatcher) -> None:
-        gone = asyncio.create_task(gatherer.vectors(model, prepared(*[60] * 50)))
-        await begun(model)
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-        model.go.set()
-        await gatherer.vectors(model, prepared(3))
-
-    run(work)
-    assert model.batches == [[60], [3]]
-
-
-def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
-    model = Slow()
-
-    async def work(gatherer: DynamicBatcher) -> None:
-        first = asyncio.create_task(gatherer.vectors(model, prepared(8)))
-        await begun(model)
-        waits = asyncio.create_task(gatherer.vectors(model, prepared(60, 30)))
-        await asyncio.sleep(0)
-        with pytest.raises(ApiError) as refused:
-            await gatherer.vectors(model, prepared(11))
-        assert (refused.value.status, refused.value.code) == (429, "queue_full")
-        assert int(refused.value.headers["retry-after"]) >= 1
-        fits = asyncio.create_task(gatherer.vectors(model, prepared(10)))
-        await asyncio.sleep(0)
-        model.go.set()
-        await asyncio.gather(first, waits, fits)
-
-    run(work, most_tokens=100)
-
-
-def test_a_text_that_cannot_be_computed_fails_nobody_else() -> None:
-    model = Slow()
-
-    async def work(gatherer: DynamicBatcher) -> None:
-        first = asyncio.create_task(gatherer.vectors(model, prepared(8)))
-        await begun(model)
-        rest = [asyncio.create_task(gatherer.vectors(model, prepared(number))) for number in (2, -1, 3)]
-        await asyncio.sleep(0)
-        model.go.set()
-        found = await asyncio.gather(first, *rest, return_exceptions=True)
-        assert isinstance(found[2], ApiError)
-        assert found[2].status == 500
-        assert [float(found[place][0, 0]) for place in (0, 1, 3)] == [8, 2, 3]
-        assert float((await gatherer.vectors(model, prepared(4)))[0, 0]) == 4
+    async def work(batcher: DynamicBatcher) -> None:
+        cancelled = asyncio.create_task(batcher.encode(encoder, prepared(*[60] * 50)))
+        await wait_until_started(encoder)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        encoder.resume.set()
+        await batcher.encode(encoder, prepared(3))
 
     run(work)
+    assert encoder.batches == [[60], [3]]
 
 
-def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
-    model = Slow()
+def test_full_queue_gives_429_with_retry_after() -> None:
+    encoder = BlockingEncoder()
+
+    async def work(batcher: DynamicBatcher) -> None:
+        first = asyncio.create_task(batcher.encode(encoder, prepared(8)))
+        await wait_until_started(encoder)
+        queued = asyncio.create_task(batcher.encode(encoder, prepared(60, 30)))
+        await asyncio.sleep(0)
+        with pytest.raises(ApiError) as rejected:
+            await batcher.encode(encoder, prepared(11))
+        assert (rejected.value.status, rejected.value.code) == (429, "queue_full")
+        assert int(rejected.value.headers["retry-after"]) >= 1
+        fitting = asyncio.create_task(batcher.encode(encoder, prepared(10)))
+        await asyncio.sleep(0)
+        encoder.resume.set()
+        await asyncio.gather(first, queued, fitting)
+
+    run(work, max_queue_tokens=100)
+
+
+def test_failing_text_fails_only_its_own_request() -> None:
+    encoder = BlockingEncoder()
+
+    async def work(batcher: DynamicBatcher) -> None:
+        first = asyncio.create_task(batcher.encode(encoder, prepared(8)))
+        await wait_until_started(encoder)
+        rest = [asyncio.create_task(batcher.encode(encoder, prepared(length))) for length in (2, -1, 3)]
+        await asyncio.sleep(0)
+        encoder.resume.set()
+        results = await asyncio.gather(first, *rest, return_exceptions=True)
+        assert isinstance(results[2], ApiError)
+        assert results[2].status == 500
+        assert [float(results[index][0, 0]) for index in (0, 1, 3)] == [8, 2, 3]
+        assert float((await batcher.encode(encoder, prepared(4)))[0, 0]) == 4
+
+    run(work)
+
+
+def test_close_finishes_queued_requests_and_rejects_new_ones() -> None:
+    encoder = BlockingEncoder()
 
     async def work() -> None:
-        gatherer = DynamicBatcher(10_000, Metrics())
-        gatherer.start()
-        taken = [asyncio.create_task(gatherer.vectors(model, prepared(60))) for _ in range(5)]
-        await begun(model)
-        closing = asyncio.create_task(gatherer.close())
+        batcher = DynamicBatcher(10_000, Metrics())
+        batcher.start()
+        queued = [asyncio.create_task(batcher.encode(encoder, prepared(60))) for _ in range(5)]
+        await wait_until_started(encoder)
+        closing = asyncio.create_task(batcher.close())
         await asyncio.sleep(0)
-        with pytest.raises(ApiError) as refused:
-            await gatherer.vectors(model, prepared(1))
-        assert refused.value.status == 503
-        model.go.set()
-        assert [float(each[0, 0]) for each in await asyncio.gather(*taken)] == [60] * 5
+        with pytest.raises(ApiError) as rejected:
+            await batcher.encode(encoder, prepared(1))
+        assert rejected.value.status == 503
+        encoder.resume.set()
+        assert [float(vectors[0, 0]) for vectors in await asyncio.gather(*queued)] == [60] * 5
         await closing
 
     asyncio.run(work())
 
 
-def test_a_thread_that_ends_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Slow()
+def test_dead_model_thread_sets_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = BlockingEncoder()
     monkeypatch.setattr(RequestQueue, "take", lambda *_: 1 / 0)
 
-    async def work(gatherer: DynamicBatcher) -> None:
-        asking = asyncio.create_task(gatherer.vectors(model, prepared(1)))
-        while not gatherer.failed:
+    async def work(batcher: DynamicBatcher) -> None:
+        request = asyncio.create_task(batcher.encode(encoder, prepared(1)))
+        while not batcher.failed:
             await asyncio.sleep(0.01)
-        asking.cancel()
+        request.cancel()
 
     run(work)
 
 
-def test_models_change_between_batches() -> None:
-    """Requests finish with the model that prepared them."""
-    old, new = Slow(), Slow()
-    new.go.set()
+def test_requests_finish_with_the_encoder_that_prepared_them() -> None:
+    old, new = BlockingEncoder(), BlockingEncoder()
+    new.resume.set()
 
-    async def work(gatherer: DynamicBatcher) -> None:
-        before = [asyncio.create_task(gatherer.vectors(old, prepared(60))) for _ in range(4)]
-        await begun(old)
-        after = [asyncio.create_task(gatherer.vectors(new, prepared(9))) for _ in range(4)]
+    async def work(batcher: DynamicBatcher) -> None:
+        before = [asyncio.create_task(batcher.encode(old, prepared(60))) for _ in range(4)]
+        await wait_until_started(old)
+        after = [asyncio.create_task(batcher.encode(new, prepared(9))) for _ in range(4)]
         await asyncio.sleep(0)
-        old.go.set()
+        old.resume.set()
         await asyncio.gather(*before, *after)
 
     run(work)
@@ -236,29 +228,28 @@ def test_models_change_between_batches() -> None:
     assert sorted(chain(*new.batches)) == [9] * 4
 
 
-def test_many_threads_of_waiting_end(encoder) -> None:
-    """A thousand requests, some of them given up at random: all others are answered, and nothing is left behind."""
-    model = ModelRunner(encoder, "tiny")
+def test_random_cancellations_leave_nothing_behind(encoder) -> None:
+    """Of a thousand requests some are cancelled: all others get their vectors."""
     generator = np.random.default_rng(0)
     expected = dict(zip(WORDS, encoder.encode(WORDS), strict=True))
 
-    async def one(gatherer: DynamicBatcher, number: int) -> bool:
-        some = [WORDS[place] for place in generator.integers(0, len(WORDS), 1 + number % 4)]
-        asking = asyncio.create_task(gatherer.vectors(model, await gatherer.prepare(model, some)))
+    async def send(batcher: DynamicBatcher, number: int) -> bool:
+        words = [WORDS[index] for index in generator.integers(0, len(WORDS), 1 + number % 4)]
+        request = asyncio.create_task(batcher.encode(encoder, encoder.prepare(words)))
         if number % 5 == 0:
             await asyncio.sleep(0)
-            asking.cancel()
+            request.cancel()
         try:
-            found = await asking
+            vectors = await request
         except asyncio.CancelledError:
             return False
-        np.testing.assert_allclose(found, [expected[text] for text in some], atol=1e-5)
+        np.testing.assert_allclose(vectors, [expected[word] for word in words], atol=1e-5)
         return True
 
-    async def work(gatherer: DynamicBatcher) -> None:
-        answered = await asyncio.gather(*(one(gatherer, number) for number in range(1_000)))
+    async def work(batcher: DynamicBatcher) -> None:
+        answered = await asyncio.gather(*(send(batcher, number) for number in range(1_000)))
         assert sum(answered) >= 800
-        assert not gatherer._answers
-        assert gatherer._waiting.tokens == 0
+        assert not batcher._results
+        assert batcher._queue.tokens == 0
 
-    run(work, most_tokens=1_000_000)
+    run(work, max_queue_tokens=1_000_000)

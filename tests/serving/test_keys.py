@@ -1,4 +1,4 @@
-"""API keys: several, from a file or the environment, asked of everything but the page, and nowhere to be seen."""
+"""API keys: from a file or the environment, required for everything but the page, never logged."""
 
 import json
 import logging
@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from kosbert.errors import UsageError
-from kosbert.serving.keys import Keys
-from kosbert.serving.limits import Limits
-from kosbert.serving.logs import JsonLines
-from kosbert.serving.settings import Settings
+from kosbert.serving.keys import ApiKeys
+from kosbert.serving.server import JsonFormatter
+from kosbert.serving.settings import Limits, ServerSettings
 
 FIRST, SECOND = "first-key-0123456789", "second-key-0123456789"
 
@@ -30,42 +29,53 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def test_numbers() -> None:
-    keys = Keys([FIRST, SECOND, FIRST])
+def test_match_returns_the_number_of_the_key() -> None:
+    keys = ApiKeys([FIRST, SECOND, FIRST])
     assert len(keys) == 2
-    assert keys.number(f"Bearer {FIRST}") == 1
-    assert keys.number(f"bearer  {SECOND}") == 2
-    for wrong in ("", "Bearer", "Bearer ", FIRST, f"Basic {FIRST}", f"Bearer {FIRST}x", "Bearer \udcff", "Bearer 한글"):
-        assert keys.number(wrong) is None
+    assert keys.match(f"Bearer {FIRST}") == 1
+    assert keys.match(f"bearer  {SECOND}") == 2
+    for invalid in (
+        "",
+        "Bearer",
+        "Bearer ",
+        FIRST,
+        f"Basic {FIRST}",
+        f"Bearer {FIRST}x",
+        "Bearer \udcff",
+        "Bearer 한글",
+    ):
+        assert keys.match(invalid) is None
     assert FIRST not in repr(keys) + str(vars(keys))
-    assert not Keys()
+    assert not ApiKeys()
 
 
-def test_reading(key_file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert len(Keys.read(key_file, "third-key-0123456789, fourth-key-0123456789,")) == 4
+def test_read_from_file_and_environment(key_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert len(ApiKeys.read(key_file, "third-key-0123456789, fourth-key-0123456789,")) == 4
     assert not [record for record in caplog.records if "kosbert" in record.name]
     if os.name == "posix":
         key_file.chmod(0o644)
-        Keys.read(key_file)
+        ApiKeys.read(key_file)
         assert "chmod 600" in caplog.text
         assert FIRST not in caplog.text
     for content, message in (
-        ("", "no key"),
+        ("", "no keys"),
         ("short", "openssl rand"),
         ("한글로된열여섯글자보다긴열쇠입니다요", "ASCII"),
     ):
         key_file.write_text(content, encoding="utf-8")
         with pytest.raises(UsageError, match=message) as error:
-            Keys.read(key_file)
+            ApiKeys.read(key_file)
         assert not content or content not in str(error.value)
     with pytest.raises(UsageError, match="cannot be read"):
-        Keys.read(key_file / "none")
+        ApiKeys.read(key_file / "none")
 
 
-def test_who_needs_one(running, model_directory: Path, key_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_key_is_required_for_everything_but_public_paths(
+    running, model_directory: Path, key_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "kosbert.serving")
     with (
-        running(Settings(str(model_directory), keys=key_file)) as url,
+        running(ServerSettings(str(model_directory), keys=key_file)) as url,
         httpx.Client(base_url=url, timeout=60) as client,
     ):
         for path in ("/health", "/ready", "/docs", "/openapi.json"):
@@ -76,24 +86,24 @@ def test_who_needs_one(running, model_directory: Path, key_file: Path, caplog: p
                                              "/search", "/cluster", "/nothing")]  # fmt: skip
         for method, path in [*posts, ("GET", "/info"), ("GET", "/metrics"), ("GET", "/v1/models"), ("GET", "/nothing")]:
             for headers in ({}, bearer("wrong-key-0123456789")):
-                found = client.request(method, path, headers=headers)
-                assert found.status_code == 401, path
-                assert found.json()["error"]["type"] == "authentication_error"
-                assert found.headers["www-authenticate"] == "Bearer"
+                response = client.request(method, path, headers=headers)
+                assert response.status_code == 401, path
+                assert response.json()["error"]["type"] == "authentication_error"
+                assert response.headers["www-authenticate"] == "Bearer"
         for number, key in enumerate((FIRST, SECOND), start=1):
             assert client.post("/embed", json={"inputs": "비밀 문장"}, headers=bearer(key)).status_code == 200
-            assert client.get("/info", headers=bearer(key)).json()["keys"] is True
+            assert client.get("/info", headers=bearer(key)).json()["requires_key"] is True
             assert caplog.records[-1].fields["key"] == number
-        # With keys a page of somebody else's can do nothing, so any name for the server is fine.
+        # With keys, other websites cannot do anything, so any host name is allowed.
         assert client.get("/info", headers={"host": "embeddings.example", **bearer(FIRST)}).status_code == 200
-    lines = "\n".join(JsonLines().format(record) for record in caplog.records)
+    lines = "\n".join(JsonFormatter().format(record) for record in caplog.records)
     assert not re.search(f"{FIRST}|{SECOND}|wrong-key|비밀 문장", lines)
     for line in lines.splitlines():
         json.loads(line)
 
 
-def test_rate_of_a_key(running, model_directory: Path, key_file: Path) -> None:
-    settings = Settings(str(model_directory), keys=key_file, limits=Limits(rate=0.01))
+def test_rate_limit_is_per_key(running, model_directory: Path, key_file: Path) -> None:
+    settings = ServerSettings(str(model_directory), keys=key_file, limits=Limits(max_rate=0.01))
     with running(settings) as url, httpx.Client(base_url=url, timeout=60) as client:
         assert client.get("/info", headers=bearer(FIRST)).status_code == 200
         assert client.get("/info", headers=bearer(FIRST)).status_code == 429
@@ -101,12 +111,12 @@ def test_rate_of_a_key(running, model_directory: Path, key_file: Path) -> None:
         assert client.get("/info").status_code == 401
 
 
-def test_texts_are_logged_only_when_asked(running, model_directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_texts_are_logged_only_with_log_texts(running, model_directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kosbert.serving")
-    with running(Settings(str(model_directory), log_texts=True)) as url:
+    with running(ServerSettings(str(model_directory), log_texts=True)) as url:
         httpx.post(f"{url}/embed", json={"inputs": ["비밀 문장"]}, headers={"x-request-id": "mine"}, timeout=60)
-    (record,) = [each for each in caplog.records if getattr(each, "fields", {}).get("path") == "/embed"]
-    document = json.loads(JsonLines().format(record))
+    (record,) = [record for record in caplog.records if getattr(record, "fields", {}).get("path") == "/embed"]
+    document = json.loads(JsonFormatter().format(record))
     assert document["content"] == ["비밀 문장"]
     assert document["request_id"] == "mine"
     assert (document["status"], document["texts"], document["method"]) == (200, 1, "POST")

@@ -1,4 +1,4 @@
-"""Every limit is reached, and answers with its own status code, in OpenAI's shape, with the fix."""
+"""Every limit has its own status and code, in OpenAI's error format, and the message names the fix."""
 
 import asyncio
 import contextlib
@@ -13,55 +13,55 @@ import httpx
 import pytest
 
 from kosbert.errors import UsageError
-from kosbert.serving.limits import MOST_CHARACTERS, Limits, Rates
-from kosbert.serving.model_runner import ModelRunner
-from kosbert.serving.settings import Settings
+from kosbert.model.onnx_encoder import OnnxEncoder
+from kosbert.serving.middleware import RateLimiter
+from kosbert.serving.settings import MAX_CHARACTERS, Limits, ServerSettings
 
 
 @pytest.fixture
 def serve(model_directory: Path, running) -> Iterator[Callable[..., httpx.Client]]:
-    """Start a server with some limits, and give a client of it."""
+    """A function that starts a server with the given limits and returns a client."""
     with contextlib.ExitStack() as stack:
 
         def start(**limits: float) -> httpx.Client:
-            url = stack.enter_context(running(Settings(str(model_directory), limits=Limits(**limits))))
+            url = stack.enter_context(running(ServerSettings(str(model_directory), limits=Limits(**limits))))
             return stack.enter_context(httpx.Client(base_url=url, timeout=120))
 
         yield start
 
 
-class Held:
-    """A model that has begun, and computes nothing until it may go."""
+class BlockedModel:
+    """Events of a model whose forward pass blocks until `resume` is set."""
 
     def __init__(self) -> None:
-        self.begun, self.go = threading.Event(), threading.Event()
+        self.started, self.resume = threading.Event(), threading.Event()
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    found = Held()
-    plain = ModelRunner.forward
-    loading = threading.current_thread()
+def blocked_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockedModel]:
+    model = BlockedModel()
+    forward = OnnxEncoder.forward
+    main_thread = threading.current_thread()  # loads and warms up the model
 
-    def wait(self: ModelRunner, tokens):
-        if threading.current_thread() is not loading:
-            found.begun.set()
-            assert found.go.wait(300)
-        return plain(self, tokens)
+    def wait(self: OnnxEncoder, batch):
+        if threading.current_thread() is not main_thread:
+            model.started.set()
+            assert model.resume.wait(300)
+        return forward(self, batch)
 
-    monkeypatch.setattr(ModelRunner, "forward", wait)
-    yield found
-    found.go.set()
+    monkeypatch.setattr(OnnxEncoder, "forward", wait)
+    yield model
+    model.resume.set()
 
 
-def check(found: httpx.Response, status: int, code: str) -> None:
-    assert found.status_code == status, found.text
-    error = found.json()["error"]
+def check_error(response: httpx.Response, status: int, code: str) -> None:
+    assert response.status_code == status, response.text
+    error = response.json()["error"]
     assert error["code"] == code
     assert ":" in error["message"]  # what is wrong: the fix
     assert set(error) == {"message", "type", "param", "code"}
     if status == 429:
-        assert int(found.headers["retry-after"]) >= 1
+        assert int(response.headers["retry-after"]) >= 1
 
 
 def in_background(call: Callable[[], object]) -> threading.Thread:
@@ -77,190 +77,195 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_body(serve) -> None:
-    client = serve(body_bytes=1_000)
-    check(client.post("/embed", json={"inputs": "가" * 1_000}), 413, "body_too_large")
+def test_body_size(serve) -> None:
+    client = serve(max_body_bytes=1_000)
+    headers = {"content-type": "application/json"}
+    check_error(client.post("/embed", json={"inputs": "가" * 1_000}), 413, "body_too_large")
     assert client.post("/embed", json={"inputs": "가" * 100}).status_code == 200
 
-    def pieces() -> Iterator[bytes]:  # without a length: counted as it comes
+    def chunks() -> Iterator[bytes]:  # sent without Content-Length
         yield b'{"inputs": "'
         for _ in range(500):
             yield b"aaaa "
         yield b'"}'
 
-    check(client.post("/embed", content=pieces(), headers={"content-type": "application/json"}), 413, "body_too_large")
+    check_error(client.post("/embed", content=chunks(), headers=headers), 413, "body_too_large")
     large = json.dumps({"inputs": "a" * 10_000_000})
-    check(client.post("/embed", content=large, headers={"content-type": "application/json"}), 413, "body_too_large")
+    check_error(client.post("/embed", content=large, headers=headers), 413, "body_too_large")
     assert client.post("/embed", json={"inputs": "가"}).status_code == 200
 
 
 def test_texts_tokens_and_characters(serve) -> None:
-    client = serve(texts=3, tokens=40, queue_tokens=40)
-    check(client.post("/embed", json={"inputs": ["비"] * 4}), 413, "too_large")
-    check(client.post("/v1/embeddings", json={"model": "tiny", "input": [[5]] * 4}), 413, "too_large")
-    check(client.post("/embed", json={"inputs": ["오늘은 날씨가 매우 좋다. " * 9]}), 413, "too_large")
-    check(client.post("/v1/embeddings", json={"model": "tiny", "input": [5] * 60}), 413, "too_large")
-    check(client.post("/embed", json={"inputs": "a" * (MOST_CHARACTERS + 1)}), 413, "too_large")
-    check(client.post("/v1/embeddings", json={"model": "tiny", "input": [5] * (MOST_CHARACTERS + 1)}), 413, "too_large")
-    check(client.post("/explain", json={"left": "비 " * 200, "right": "눈 " * 200}), 413, "too_large")
+    client = serve(max_texts=3, max_tokens=40, max_queue_tokens=40)
+    for path, body in (
+        ("/embed", {"inputs": ["비"] * 4}),
+        ("/v1/embeddings", {"model": "tiny", "input": [[5]] * 4}),
+        ("/embed", {"inputs": ["오늘은 날씨가 매우 좋다. " * 9]}),
+        ("/v1/embeddings", {"model": "tiny", "input": [5] * 60}),
+        ("/embed", {"inputs": "a" * (MAX_CHARACTERS + 1)}),
+        ("/v1/embeddings", {"model": "tiny", "input": [5] * (MAX_CHARACTERS + 1)}),
+        ("/explain", {"left": "비 " * 200, "right": "눈 " * 200}),
+    ):
+        check_error(client.post(path, json=body), 413, "too_large")
     assert client.post("/embed", json={"inputs": ["비"] * 3}).status_code == 200
 
 
-def test_sentences_to_compare(client) -> None:
+def test_number_of_sentences_to_compare(client) -> None:
     for count in (1, 51):
-        check(client.post("/compare", json={"sentences": ["비"] * count}), 400, "invalid_value")
+        check_error(client.post("/compare", json={"sentences": ["비"] * count}), 400, "invalid_value")
 
 
-def test_queue(serve, held) -> None:
-    client = serve(tokens=30, queue_tokens=30)
+def test_queue_tokens(serve, blocked_model) -> None:
+    client = serve(max_tokens=30, max_queue_tokens=30)
     threads = [in_background(lambda: client.post("/embed", json={"inputs": "비가 온다."}))]
-    wait_until(held.begun.is_set)
+    wait_until(blocked_model.started.is_set)
     threads += [in_background(lambda: client.post("/embed", json={"inputs": "비가 온다."})) for _ in range(5)]
     wait_until(lambda: "kosbert_queue_tokens 30.0" in client.get("/metrics").text)
-    check(client.post("/embed", json={"inputs": "비"}), 429, "queue_full")
-    held.go.set()
+    check_error(client.post("/embed", json={"inputs": "비"}), 429, "queue_full")
+    blocked_model.resume.set()
     for thread in threads:
         thread.join(60)
     assert client.post("/embed", json={"inputs": "비가 온다."}).status_code == 200
 
 
-def test_requests_at_once(serve, held) -> None:
-    client = serve(requests=2)
+def test_concurrent_requests(serve, blocked_model) -> None:
+    client = serve(max_requests=2)
     threads = [in_background(lambda: client.post("/embed", json={"inputs": "비"})) for _ in range(2)]
-    wait_until(lambda: "kosbert_requests_under_way 3.0" in client.get("/metrics").text)
-    check(client.post("/embed", json={"inputs": "비"}), 429, "too_many")
+    wait_until(lambda: "kosbert_requests_in_progress 3.0" in client.get("/metrics").text)
+    check_error(client.post("/embed", json={"inputs": "비"}), 429, "too_many_requests")
     assert client.get("/health").status_code == 200
-    held.go.set()
+    blocked_model.resume.set()
     for thread in threads:
         thread.join(60)
     assert client.post("/embed", json={"inputs": "비"}).status_code == 200
 
 
-def test_rate_of_an_address(serve) -> None:
-    client = serve(rate=0.02)
+def test_rate_limit_per_address(serve) -> None:
+    client = serve(max_rate=0.02)
     assert client.post("/embed", json={"inputs": "비"}).status_code == 200
-    refused = client.post("/embed", json={"inputs": "비"})
-    check(refused, 429, "rate_limit")
-    assert 30 <= int(refused.headers["retry-after"]) <= 50
+    rejected = client.post("/embed", json={"inputs": "비"})
+    check_error(rejected, 429, "rate_limit_exceeded")
+    assert 30 <= int(rejected.headers["retry-after"]) <= 50
     assert client.get("/health").status_code == 200
 
 
-def test_time(serve, held) -> None:
-    client = serve(seconds=0.3)
-    check(client.post("/embed", json={"inputs": "비"}), 504, "timeout")
-    held.go.set()
+def test_timeout(serve, blocked_model) -> None:
+    client = serve(timeout=0.3)
+    check_error(client.post("/embed", json={"inputs": "비"}), 504, "timeout")
+    blocked_model.resume.set()
 
 
-def test_a_body_that_comes_too_slowly(serve) -> None:
-    client = serve(seconds=0.5)
-    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=60) as slow:
-        slow.sendall(
+def test_slow_body_gives_408(serve) -> None:
+    client = serve(timeout=0.5)
+    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=60) as connection:
+        connection.sendall(
             b"POST /embed HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
         )
-        assert slow.recv(1_000).startswith(b"HTTP/1.1 408")
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 408")
 
 
-def test_a_client_that_goes_away_costs_nothing(serve, held, monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[int] = []
-    counted = ModelRunner.forward
+def test_texts_of_a_disconnected_client_are_not_computed(serve, blocked_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch_sizes: list[int] = []
+    forward = OnnxEncoder.forward
 
-    def count(self: ModelRunner, tokens):
-        found = counted(self, tokens)
-        computed.append(len(tokens))
-        return found
+    def count(self: OnnxEncoder, batch):
+        vectors = forward(self, batch)
+        batch_sizes.append(len(batch))
+        return vectors
 
     client = serve()
-    monkeypatch.setattr(ModelRunner, "forward", count)
+    monkeypatch.setattr(OnnxEncoder, "forward", count)
     first = in_background(lambda: client.post("/embed", json={"inputs": "비"}))
-    wait_until(held.begun.is_set)
+    wait_until(blocked_model.started.is_set)
     for _ in range(5):
         with pytest.raises(httpx.TimeoutException):
             httpx.post(f"{client.base_url}/embed", json={"inputs": ["눈"] * 50}, timeout=0.3)
-    wait_until(lambda: "kosbert_requests_under_way 2.0" in client.get("/metrics").text)
-    held.go.set()
+    wait_until(lambda: "kosbert_requests_in_progress 2.0" in client.get("/metrics").text)
+    blocked_model.resume.set()
     first.join(60)
-    assert sum(computed) == 1
+    assert sum(batch_sizes) == 1
     assert 'path="/embed",status="499"} 5.0' in client.get("/metrics").text
 
 
-def test_kind_of_body(client) -> None:
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-        found = client.post("/embed", content=b'{"inputs": "a"}', headers={"content-type": kind})
-        check(found, 415, "not_json")
-    fine = {"content-type": "application/json; charset=utf-8"}
-    assert client.post("/embed", content='{"inputs": "비"}'.encode(), headers=fine).status_code == 200
+def test_content_type_must_be_json(client) -> None:
+    for content_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        response = client.post("/embed", content=b'{"inputs": "a"}', headers={"content-type": content_type})
+        check_error(response, 415, "unsupported_media_type")
+    headers = {"content-type": "application/json; charset=utf-8"}
+    assert client.post("/embed", content='{"inputs": "비"}'.encode(), headers=headers).status_code == 200
 
 
-def test_no_index_and_no_report(serve) -> None:
+def test_missing_index_and_report_give_404(serve) -> None:
     client = serve()
-    check(client.post("/search", json={"query": "비"}), 404, "no_index")
-    check(client.post("/cluster", json={}), 404, "no_index")
-    check(client.get("/report"), 404, "no_report")
+    check_error(client.post("/search", json={"query": "비"}), 404, "no_index")
+    check_error(client.post("/cluster", json={}), 404, "no_index")
+    check_error(client.get("/report"), 404, "no_report")
     assert client.get("/info").json()["index"] is None
 
 
-def test_a_foreign_name_for_this_machine(client) -> None:
-    """DNS rebinding: a page's own name that points to 127.0.0.1."""
-    check(client.get("/info", headers={"host": "attacker.example"}), 403, "wrong_host")
-    check(client.post("/embed", json={"inputs": "비"}, headers={"host": "attacker.example:8080"}), 403, "wrong_host")
-    assert client.get("/info", headers={"host": "localhost:8080"}).status_code == 200
+def test_unknown_host_name_is_rejected(client) -> None:
+    """DNS rebinding: a website's own name that resolves to 127.0.0.1."""
+    for host in ("attacker.example", "attacker.example:8080", "127.0.0.1.attacker.example", ""):
+        check_error(client.get("/info", headers={"host": host}), 403, "invalid_host")
+    check_error(client.post("/embed", json={"inputs": "비"}, headers={"host": "attacker.example"}), 403, "invalid_host")
+    for host in ("localhost:8080", "localhost", "127.0.0.1", "[::1]:8080", "[::1]"):
+        assert client.get("/info", headers={"host": host}).status_code == 200
 
 
-def test_no_cross_origin_unless_asked(client, running, model_directory: Path) -> None:
-    origin = {"origin": "https://page.example", "access-control-request-method": "POST"}
-    assert "access-control-allow-origin" not in client.options("/embed", headers=origin).headers
-    with running(Settings(str(model_directory), cors=("https://page.example",))) as url:
-        asked = httpx.options(f"{url}/embed", headers=origin)
-        assert asked.headers["access-control-allow-origin"] == "https://page.example"
-        other = httpx.options(f"{url}/embed", headers=origin | {"origin": "https://other.example"})
-        assert "access-control-allow-origin" not in other.headers
+def test_cross_origin_requests_need_cors_option(client, running, model_directory: Path) -> None:
+    headers = {"origin": "https://page.example", "access-control-request-method": "POST"}
+    assert "access-control-allow-origin" not in client.options("/embed", headers=headers).headers
+    with running(ServerSettings(str(model_directory), cors=("https://page.example",))) as url:
+        allowed = httpx.options(f"{url}/embed", headers=headers)
+        assert allowed.headers["access-control-allow-origin"] == "https://page.example"
+        denied = httpx.options(f"{url}/embed", headers=headers | {"origin": "https://other.example"})
+        assert "access-control-allow-origin" not in denied.headers
 
 
-def test_impossible_settings(tmp_path: Path) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path) -> None:
     for call, message in (
-        (lambda: Limits(texts=0), "impossible"),
-        (lambda: Limits(seconds=float("nan")), "impossible"),
-        (lambda: Limits(rate=-1), "impossible"),
-        (lambda: Limits(tokens=10, queue_tokens=5), "--max-queue"),
-        (lambda: Settings(port=70_000), "no port"),
-        (lambda: Settings(workers=0), "workers"),
-        (lambda: Settings(cors=("example.org",)), "https://example.org"),
-        (lambda: Settings(report=tmp_path / "none.html"), "no report"),
+        (lambda: Limits(max_texts=0), "greater than 0"),
+        (lambda: Limits(timeout=float("nan")), "greater than 0"),
+        (lambda: Limits(max_rate=-1), "greater than 0"),
+        (lambda: Limits(max_tokens=10, max_queue_tokens=5), "--max-queue"),
+        (lambda: ServerSettings(port=70_000), "port 70000"),
+        (lambda: ServerSettings(workers=0), "workers"),
+        (lambda: ServerSettings(cors=("example.org",)), "https://example.org"),
+        (lambda: ServerSettings(report=tmp_path / "none.html"), "does not exist"),
     ):
         with pytest.raises(UsageError, match=message):
             call()
 
 
-def test_rates_of_several_clients() -> None:
+def test_rate_limiter_of_several_clients() -> None:
     now = [0.0]
-    rates = Rates(2, clock=lambda: now[0])
-    assert [rates.delay("가") for _ in range(5)] == [0, 0, 0, 0, 0.5]
-    assert rates.delay("나") == 0
+    limiter = RateLimiter(2, clock=lambda: now[0])
+    assert [limiter.delay("가") for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    assert limiter.delay("나") == 0
     now[0] = 0.5
-    assert rates.delay("가") == 0
-    assert rates.delay("가") > 0
+    assert limiter.delay("가") == 0
+    assert limiter.delay("가") > 0
     now[0] = 1_000
-    assert [rates.delay("가") for _ in range(5)][-2:] == [0, 0.5]
+    assert [limiter.delay("가") for _ in range(5)][-2:] == [0, 0.5]
     for number in range(20_000):
-        rates.delay(str(number))
-    assert len(rates._left) == 10_000
+        limiter.delay(str(number))
+    assert len(limiter._buckets) == 10_000
 
 
-def test_shutting_down(model_directory: Path) -> None:
-    """While it drains, /ready says so and nothing new is taken."""
+def test_shutdown_rejects_new_requests(model_directory: Path) -> None:
     from kosbert.serving.app import build_app
     from kosbert.serving.service import Service
 
-    service = Service.open(Settings(str(model_directory)))
+    service = Service.open(ServerSettings(str(model_directory)))
     app = build_app(service)
 
     async def work() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
-            service.gatherer.start()
+            service.batcher.start()
             assert (await client.get("/ready")).status_code == 200
             await service.close()
-            for found in (await client.get("/ready"), await client.post("/embed", json={"inputs": "비"})):
-                check(found, 503, "closing")
+            for response in (await client.get("/ready"), await client.post("/embed", json={"inputs": "비"})):
+                check_error(response, 503, "shutting_down")
             assert (await client.get("/health")).status_code == 200
 
     asyncio.run(work())

@@ -1,101 +1,97 @@
-"""Which texts go together: every text once, within the budget, of similar length, and nobody waits for ever."""
+"""RequestQueue: every text once, within the token budget, of similar length, and no request starves."""
 
 from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kosbert.serving.request_queue import Job, RequestQueue
+from kosbert.serving.request_queue import QueuedRequest, RequestQueue
 
-MODEL = SimpleNamespace()
-
-
-def job(*lengths: int, model=MODEL) -> Job:
-    return Job(model, [f"{place}" for place in range(len(lengths))], list(lengths))
+ENCODER = SimpleNamespace()
 
 
-requests = st.lists(st.lists(st.integers(1, 128), min_size=1, max_size=30), min_size=1, max_size=30)
+def request(*lengths: int, encoder=ENCODER) -> QueuedRequest:
+    return QueuedRequest(encoder, [f"{index}" for index in range(len(lengths))], list(lengths))
+
+
+def queue_of(*requests: QueuedRequest) -> RequestQueue:
+    queue = RequestQueue()
+    for queued in requests:
+        queue.add(queued)
+    return queue
+
+
+length_lists = st.lists(st.lists(st.integers(1, 128), min_size=1, max_size=30), min_size=1, max_size=30)
 
 
 @settings(deadline=None)
-@given(requests, st.integers(1, 2_000))
-def test_every_text_once_and_within_the_budget(lengths: list[list[int]], budget: int) -> None:
-    waiting = RequestQueue()
-    jobs = [job(*each) for each in lengths]
-    for each in jobs:
-        waiting.add(each)
-    assert waiting.tokens == sum(map(sum, lengths))
+@given(length_lists, st.integers(1, 2_000))
+def test_every_text_is_taken_once_within_the_budget(lengths: list[list[int]], budget: int) -> None:
+    requests = [request(*text_lengths) for text_lengths in lengths]
+    queue = queue_of(*requests)
+    assert queue.tokens == sum(map(sum, lengths))
     taken = []
-    while waiting:
-        batch = waiting.take(budget)
-        sizes = batch.lengths
-        assert len(sizes) == 1 or max(sizes) * len(sizes) <= budget
-        assert max(sizes) <= 2 * min(sizes) + 16
-        taken += [(jobs.index(each), place) for each, place in batch.places]
-    assert sorted(taken) == [(number, place) for number, each in enumerate(lengths) for place in range(len(each))]
-    assert waiting.tokens == 0
+    while queue:
+        batch = queue.take(budget)
+        assert len(batch.lengths) == 1 or max(batch.lengths) * len(batch.lengths) <= budget
+        assert max(batch.lengths) <= 2 * min(batch.lengths) + 16
+        taken += [(requests.index(queued), index) for queued, index in batch.items]
+    assert sorted(taken) == [(number, index) for number, texts in enumerate(lengths) for index in range(len(texts))]
+    assert queue.tokens == 0
 
 
 @settings(deadline=None)
-@given(requests, st.integers(64, 2_000), st.integers(1, 128))
-def test_nobody_waits_longer_than_those_before_take(lengths: list[list[int]], budget: int, own: int) -> None:
-    """A request of one text is served within as many batches as there are requests before it, whatever comes after."""
-    waiting = RequestQueue()
-    for each in lengths:
-        waiting.add(job(*each))
-    small = job(own)
-    waiting.add(small)
+@given(length_lists, st.integers(64, 2_000), st.integers(1, 128))
+def test_request_of_one_text_waits_at_most_one_batch_per_earlier_request(
+    lengths: list[list[int]], budget: int, length: int
+) -> None:
+    queue = queue_of(*(request(*text_lengths) for text_lengths in lengths))
+    small = request(length)
+    queue.add(small)
     for _ in range(len(lengths) + 1):
-        if not small.left:
+        if not small.waiting:
             break
-        waiting.take(budget)
-        waiting.add(job(own, own, own, own))  # newcomers of the same length go behind
-    assert not small.left
+        queue.take(budget)
+        queue.add(request(length, length, length, length))  # later requests of the same length do not overtake
+    assert not small.waiting
 
 
-def test_many_short_texts_do_not_hold_up_one_long() -> None:
-    waiting = RequestQueue()
-    short, long = job(*[5] * 1_000), job(128)
-    waiting.add(short)
-    waiting.add(long)
-    assert [each is short for each, _ in waiting.take(512).places] == [True] * 102
-    assert [each is long for each, _ in waiting.take(512).places] == [True]
+def test_many_short_texts_delay_a_long_one_by_one_batch() -> None:
+    short, long = request(*[5] * 1_000), request(128)
+    queue = queue_of(short, long)
+    assert [queued is short for queued, _ in queue.take(512).items] == [True] * 102
+    assert [queued is long for queued, _ in queue.take(512).items] == [True]
 
 
-def test_one_of_each_request_before_a_second_of_any() -> None:
-    waiting = RequestQueue()
-    jobs = [job(*[10] * 50), *(job(10) for _ in range(20))]
-    for each in jobs:
-        waiting.add(each)
-    first = waiting.take(210)
-    assert {id(each) for each, _ in first.places} == {id(each) for each in jobs}
+def test_batch_has_one_text_per_request_before_a_second_of_any() -> None:
+    requests = [request(*[10] * 50), *(request(10) for _ in range(20))]
+    batch = queue_of(*requests).take(210)
+    assert {id(queued) for queued, _ in batch.items} == {id(queued) for queued in requests}
 
 
-def test_batches_are_of_one_model() -> None:
-    waiting = RequestQueue()
-    other = SimpleNamespace()
-    for model in (MODEL, other, MODEL, other):
-        waiting.add(job(10, 10, model=model))
-    seen = []
-    while waiting:
-        batch = waiting.take(512)
-        assert all(each.model is batch.model for each, _ in batch.places)
-        seen.append(len(batch.places))
-    assert seen == [4, 4]
+def test_batch_has_one_encoder() -> None:
+    other_encoder = SimpleNamespace()
+    queue = queue_of(
+        *(request(10, 10, encoder=encoder) for encoder in (ENCODER, other_encoder, ENCODER, other_encoder))
+    )
+    sizes = []
+    while queue:
+        batch = queue.take(512)
+        assert all(queued.encoder is batch.encoder for queued, _ in batch.items)
+        sizes.append(len(batch.items))
+    assert sizes == [4, 4]
 
 
 @settings(deadline=None)
-@given(requests, st.data())
-def test_what_is_discarded_is_never_taken(lengths: list[list[int]], data: st.DataObject) -> None:
-    waiting = RequestQueue()
-    jobs = [job(*each) for each in lengths]
-    for each in jobs:
-        waiting.add(each)
-    gone = data.draw(st.sampled_from(jobs))
+@given(length_lists, st.data())
+def test_discarded_request_is_never_taken(lengths: list[list[int]], data: st.DataObject) -> None:
+    requests = [request(*text_lengths) for text_lengths in lengths]
+    queue = queue_of(*requests)
+    discarded = data.draw(st.sampled_from(requests))
     if data.draw(st.booleans()):
-        waiting.take(100)
-    waiting.discard(gone)
-    waiting.discard(gone)
-    while waiting:
-        assert all(each is not gone for each, _ in waiting.take(100).places)
-    assert waiting.tokens == 0
+        queue.take(100)
+    queue.discard(discarded)
+    queue.discard(discarded)
+    while queue:
+        assert all(queued is not discarded for queued, _ in queue.take(100).items)
+    assert queue.tokens == 0

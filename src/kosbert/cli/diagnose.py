@@ -100,5 +100,5 @@ def _print_examples(diagnosis: "Diagnosis", limit: int) -> None:
         for result in phenomenon.worst(limit):
             item = result.item
             out.print(f"[bold]{escape(phenomenon.phenomenon)}[/] [dim]({escape(item.note)})[/] {escape(item.anchor)}")
-            out.print(f"  paraphrase {result.paraphrase_cosine:6.3f}  {escape(item.kept)}", highlight=False)
+            out.print(f"  paraphrase {result.paraphrase_cosine:6.3f}  {escape(item.paraphrase)}", highlight=False)
             out.print(f"  changed    {result.changed_cosine:6.3f}  {escape(item.changed)}", highlight=False)

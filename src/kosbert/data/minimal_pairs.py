@@ -1,8 +1,8 @@
 """Hand-written Korean minimal pairs: edits that should change a similarity, and edits that should not.
 
-An item is a triple. `kept` means the same as `anchor`; `changed` is a small edit of `anchor` with another meaning:
+An item is a triple: `paraphrase` means the same as `anchor`, `changed` is a small edit with another meaning.
 
-| phenomenon | kept                                          | changed                                         |
+| phenomenon | paraphrase                                    | changed                                         |
 |------------|-----------------------------------------------|-------------------------------------------------|
 | negation   | a paraphrase                                  | 안, 못, -지 않다, 없다, 아니다, or the opposite |
 | particle   | another order, the passive, the other side    | who did it to whom; from where to where         |
@@ -12,8 +12,8 @@ An item is a triple. `kept` means the same as `anchor`; `changed` is a small edi
 | typo       | slips, spelling by ear, ㅈㅏㅁㅗ              | another content word                            |
 | loanword   | 케익 for 케이크                               | another content word                            |
 
-A good model gives `kept` the higher similarity to `anchor`, whatever its scale. In the first three the surface is
-misleading: `changed` has more characters in common with `anchor` than `kept` has. `note` is the sub-type.
+A good model gives `paraphrase` the higher similarity to `anchor`, whatever its scale. In the first three the surface is
+misleading: `changed` has more characters in common with `anchor` than `paraphrase` has. `note` is the sub-type.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ CHANGES_MEANING = ("negation", "particle", "number")
 KEEPS_MEANING = ("honorific", "spacing", "typo", "loanword")
 """Phenomena that should not lower the similarity."""
 
+_COLUMNS = ("phenomenon", "anchor", "paraphrase", "changed")  # and, optionally, note
 _DEFAULT_FILE = Path(__file__).with_name("minimal_pairs.tsv")
 
 
@@ -35,7 +36,7 @@ class MinimalPair:
 
     phenomenon: str
     anchor: str
-    kept: str
+    paraphrase: str
     changed: str
     note: str = ""
 
@@ -46,9 +47,10 @@ def load_minimal_pairs(path: Path = _DEFAULT_FILE) -> list[MinimalPair]:
 
 
 def _to_item(row: Row) -> MinimalPair:
-    phenomenon, anchor, kept, changed = (row.text(name).strip() for name in ("phenomenon", "anchor", "kept", "changed"))
-    item = MinimalPair(phenomenon, anchor, kept, changed, row.text("note").strip() if "note" in row.fields else "")
-    texts = (item.anchor, item.kept, item.changed)
+    phenomenon, anchor, paraphrase, changed = (row.text(name).strip() for name in _COLUMNS)
+    note = row.text("note").strip() if "note" in row.fields else ""
+    item = MinimalPair(phenomenon, anchor, paraphrase, changed, note)
+    texts = (item.anchor, item.paraphrase, item.changed)
     if not item.phenomenon or not all(texts) or len(set(texts)) < 3:
-        raise row.error("an item needs a phenomenon and three different sentences: anchor, kept and changed")
+        raise row.error("an item needs a phenomenon and three different sentences: anchor, paraphrase and changed")
     return item

@@ -141,8 +141,8 @@ def diagnose(
     """
     items = load_minimal_pairs() if pairs is None else list(pairs)
     corpus = _evenly_spaced(list(dict.fromkeys([item.anchor for item in items] if sentences is None else sentences)))
-    paraphrases = [(item.anchor, item.kept) for item in items] if positives is None else list(positives)
-    item_texts = [text for item in items for text in (item.anchor, item.kept, item.changed)]
+    paraphrases = [(item.anchor, item.paraphrase) for item in items] if positives is None else list(positives)
+    item_texts = [text for item in items for text in (item.anchor, item.paraphrase, item.changed)]
     texts = dict.fromkeys([*item_texts, *corpus, *(text for pair in paraphrases for text in pair)])
     if not texts:
         raise UsageError("there is nothing to diagnose: give minimal pairs or sentences")
@@ -153,7 +153,7 @@ def diagnose(
         return embeddings[[row_of[text] for text in texts]]
 
     anchors = rows(item.anchor for item in items)
-    paraphrase_cosines = paired_cosine(anchors, rows(item.kept for item in items)).tolist()
+    paraphrase_cosines = paired_cosine(anchors, rows(item.paraphrase for item in items)).tolist()
     changed_cosines = paired_cosine(anchors, rows(item.changed for item in items)).tolist()
     results = [
         MinimalPairResult(item, paraphrase_cosine, changed_cosine)

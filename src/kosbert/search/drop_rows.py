@@ -1,4 +1,4 @@
-"""Write a user's file again without some of its rows: what stays, stays as it was, and the file appears whole."""
+"""Copy a table without some of its rows, in the same format; the other rows are unchanged."""
 
 import csv
 import gzip
@@ -10,56 +10,57 @@ from typing import IO, cast
 
 from kosbert.data.tables import CSV, JSON, PARQUET, Table, table_format
 from kosbert.errors import UsageError
+from kosbert.files import atomic_write
 
 
 def check_target(source: Path, target: Path) -> None:
-    """Refuse a place that cannot hold the copy, before hours of work."""
+    """Raise if the copy could not be written, before hours of encoding."""
     if table_format(source) != table_format(target):
         ending = Path(source.name.removesuffix(".gz").removesuffix(".zst")).suffix
         raise UsageError(f"{target.name} must end as {source.name} does: give a name that ends in {ending}")
     if target.suffix.lower() == ".zst":
-        raise UsageError(f"{target.name} cannot be written: .zst is only read, give a name without it or with .gz")
+        raise UsageError(f"{target.name} cannot be written: .zst can only be read, give a name without it or with .gz")
     if target.exists() and target.samefile(source):
-        raise UsageError(f"{target} is the file itself: give another name, nothing is written over")
+        raise UsageError(f"{target} is the file itself: give another name, it is never overwritten")
     if not target.parent.is_dir():
-        raise UsageError(f"the folder {target.parent} does not exist: make it, or give another name")
+        raise UsageError(f"the directory {target.parent} does not exist: create it, or give another name")
 
 
-def write_without(source: Path, target: Path, dropped: set[int]) -> None:
-    """Copy a file but for some rows, by the line numbers that `read_sentences` gave them."""
-    draft = target.with_name(f".{target.name}.part")
-    table_file = Table(source)
-    if table_file.format == PARQUET:
+def write_without(source: Path, target: Path, lines: set[int]) -> None:
+    """Copy a file atomically without the rows at some line numbers, as `read_sentences` counts them."""
+    table = Table(source)
+    if table.format == PARQUET:
         import pyarrow.parquet
 
-        table = pyarrow.parquet.read_table(source)
-        pyarrow.parquet.write_table(table.filter([line not in dropped for line in range(1, len(table) + 1)]), draft)
-    else:
-        with _text(draft, packed=target.suffix == ".gz") as stream:
-            if table_file.format == CSV:
-                _write_csv(table_file, stream, dropped)
-            elif table_file.format == JSON:
-                kept = [row.fields for row in table_file.rows() if row.line not in dropped]
-                json.dump(kept, stream, ensure_ascii=False, indent=1)
-            else:
-                stream.writelines(f"{text}\n" for line, text in table_file.lines() if line not in dropped)
-    draft.replace(target)
+        rows = pyarrow.parquet.read_table(source)
+        kept_rows = rows.filter([line not in lines for line in range(1, len(rows) + 1)])
+        with atomic_write(target, "wb") as binary:
+            pyarrow.parquet.write_table(kept_rows, binary)
+        return
+    with _open_text(target) as stream:
+        if table.format == CSV:
+            _write_csv(table, stream, lines)
+        elif table.format == JSON:
+            kept = [row.fields for row in table.rows() if row.line not in lines]
+            json.dump(kept, stream, ensure_ascii=False, indent=1)
+        else:
+            stream.writelines(f"{text}\n" for line, text in table.lines() if line not in lines)
 
 
-def _write_csv(table: Table, stream: IO[str], dropped: set[int]) -> None:
+def _write_csv(table: Table, stream: IO[str], lines: set[int]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     for number, row in enumerate(table.rows()):
         if not number:
             writer.writerow(row.fields)
-        if row.line not in dropped:
+        if row.line not in lines:
             writer.writerow(row.fields.values())
 
 
 @contextmanager
-def _text(path: Path, *, packed: bool) -> Iterator[IO[str]]:
-    if packed:
-        with gzip.open(path, "wt", encoding="utf-8", newline="") as stream:
+def _open_text(path: Path) -> Iterator[IO[str]]:
+    if path.suffix == ".gz":
+        with atomic_write(path, "wb") as binary, gzip.open(binary, "wt", encoding="utf-8", newline="") as stream:
             yield cast(IO[str], stream)
     else:
-        with path.open("w", encoding="utf-8", newline="") as stream:
+        with atomic_write(path, newline="") as stream:
             yield stream

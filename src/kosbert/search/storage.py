@@ -121,9 +121,5 @@ def switch_generation(directory: Path, manifest: Manifest) -> None:
     """Make a generation the current one atomically, and delete the previous one."""
     with atomic_write(directory / MANIFEST, newline="\n") as stream:
         json.dump({"format": FORMAT, **asdict(manifest)}, stream, ensure_ascii=False, indent=1)
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(directory, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
     # On Windows a reader may have a file of it open; then the next edit deletes it.
     shutil.rmtree(directory / f"generation-{manifest.generation - 1}", ignore_errors=True)

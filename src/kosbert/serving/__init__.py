@@ -1,9 +1,9 @@
-"""The model over HTTP: OpenAI's and text-embeddings-inference's endpoints, search, a page; many clients, one model.
+"""HTTP server: OpenAI's and text-embeddings-inference's endpoints, search and a web page, with dynamic batching.
 
 from kosbert.serving.app import build_app
 from kosbert.serving.service import Service
-from kosbert.serving.settings import Settings
-app = build_app(Service.open(Settings(model="builtin")))     # any ASGI server; `kosbert serve` is this with uvicorn
+from kosbert.serving.settings import ServerSettings
+app = build_app(Service.open(ServerSettings(model="builtin")))     # for any ASGI server; `kosbert serve` uses uvicorn
 
-A request's way:  envelope ─► guard ─► an endpoint ─► gatherer ─► the model's own thread
+A request:  middleware ─► routes/ ─► Service.encode ─► DynamicBatcher ─► model thread
 """

@@ -1,164 +1,148 @@
-"""Many requests, one model: an asyncio front where requests wait, and one thread that computes batch after batch.
+"""Dynamic batching: requests wait in a queue on the event loop, and one thread runs the model batch by batch.
 
-While the model works, requests gather by themselves. A model that is idle takes a request at once. Only after a batch
-of several requests does it wait a few milliseconds for as many again, or for a full batch: their clients ask on.
+While the model is busy, requests accumulate. An idle model starts on a request at once. After a batch of several
+requests it waits a few milliseconds for the same number of requests or a full batch: their clients usually send again.
 """
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.model import Prepared
-from kosbert.serving.errors import ApiError, internal
+from kosbert.model import Encoder, Prepared
+from kosbert.serving.errors import ApiError, internal_error, shutting_down
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner
-from kosbert.serving.request_queue import Batch, Job, RequestQueue
+from kosbert.serving.request_queue import Batch, QueuedRequest, RequestQueue
 
-DEADLINE = 0.003
-"""Seconds that an idle model waits for the successors of what it computed together."""
-
-_AT_ONCE = 2_000  # characters that are tokenized on the event loop in about a millisecond; more goes to a thread
+MAX_WAIT = 0.003
+"""Seconds that an idle model waits for more requests after a batch of several."""
 
 logger = logging.getLogger(__name__)
 
 
 class DynamicBatcher:
-    """Computes the vectors of requests together.
+    """Encodes texts of concurrent requests in shared batches.
 
     Args:
-        most_tokens: that wait for the model; a request beyond is refused with 429.
-        metrics: told of every batch.
-        deadline: seconds, see `DEADLINE`.
+        max_queue_tokens: tokens that may wait for the model; a request beyond that gets a 429 error.
+        metrics: updated after every batch.
+        max_wait: seconds, see `MAX_WAIT`.
     """
 
-    def __init__(self, most_tokens: int, metrics: Metrics, deadline: float = DEADLINE) -> None:
-        self._most_tokens, self._metrics, self._deadline = most_tokens, metrics, deadline
-        self._waiting = RequestQueue()
-        self._answers: dict[Job, asyncio.Future[NDArray[np.float32]]] = {}
+    def __init__(self, max_queue_tokens: int, metrics: Metrics, max_wait: float = MAX_WAIT) -> None:
+        self._max_queue_tokens, self._metrics, self._max_wait = max_queue_tokens, metrics, max_wait
+        self._queue = RequestQueue()
+        self._results: dict[QueuedRequest, asyncio.Future[NDArray[np.float32]]] = {}
         self._changed = threading.Condition()
-        self.failed = False  # nothing will be computed any more
+        self.failed = False  # the model thread has died
         self._closing = False
-        self._enough = 1  # requests of the last batch
-        self._speed = 5_000.0  # tokens a second, as measured; a guess before the first batch
+        self._last_batch_requests = 1
+        self._tokens_per_second = 5_000.0  # moving average; a guess before the first batch
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._work, name="model", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
     def start(self) -> None:
-        """Begin; called on the event loop that will wait for the answers."""
+        """Start the model thread; call it on the event loop that calls `encode`."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     async def close(self) -> None:
-        """Take no more, compute what was taken, and end."""
+        """Reject new requests, finish the queued ones and stop."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join)
 
-    async def prepare(self, model: ModelRunner, texts: Sequence[str]) -> Prepared:
-        """Tokenize without keeping other requests waiting; a torch model's tokenizer may be busy with a batch."""
-        if model.backend == "onnx" and sum(map(len, texts)) <= _AT_ONCE:
-            return model.prepare(texts)
-        return await asyncio.to_thread(model.prepare, texts)
-
-    async def vectors(self, model: ModelRunner, prepared: Prepared) -> NDArray[np.float32]:
-        """The vectors of what was prepared by the same model, (texts, dim). Cancelled, it costs nothing more."""
-        answer: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
-        job = Job(model, prepared.inputs, prepared.lengths)
+    async def encode(self, encoder: Encoder, prepared: Prepared) -> NDArray[np.float32]:
+        """Return the embeddings of prepared texts, (texts, dim). If cancelled, the texts leave the queue."""
+        result: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
+        request = QueuedRequest(encoder, prepared.inputs, prepared.lengths)
         with self._changed:
-            self._admit(job)
-            self._answers[job] = answer
-            self._waiting.add(job)
-            if self._is_enough():
+            if self._closing:
+                raise shutting_down()
+            if self._queue.tokens + request.waiting_tokens > self._max_queue_tokens:
+                raise ApiError(
+                    429, "the queue is full: retry after the time in Retry-After, or send fewer texts",
+                    code="queue_full", retry_after=min(60.0, self._queue.tokens / self._tokens_per_second),
+                )  # fmt: skip
+            self._results[request] = result
+            self._queue.add(request)
+            if self._should_start():
                 self._changed.notify()
-        self._metrics.queue.set(self._waiting.tokens)
+        self._metrics.queue_tokens.set(self._queue.tokens)
         try:
-            return (await answer)[prepared.inverse]
+            return (await result)[prepared.inverse]
         finally:
             with self._changed:
-                self._waiting.discard(job)
-                self._answers.pop(job, None)
-            self._metrics.queue.set(self._waiting.tokens)
+                self._queue.discard(request)
+                self._results.pop(request, None)
+            self._metrics.queue_tokens.set(self._queue.tokens)
 
-    def _admit(self, job: Job) -> None:
-        if self._closing:
-            raise ApiError(503, "the server is shutting down: try another, or later", code="closing", retry_after=5)
-        if self._waiting.tokens + job.cost > self._most_tokens:
-            seconds = min(60.0, self._waiting.tokens / self._speed)
-            raise ApiError(
-                429, "too much waits for the model already: try again after Retry-After, or send less at once",
-                code="queue_full", retry_after=seconds,
-            )  # fmt: skip
-
-    def _is_enough(self) -> bool:
-        """Whether the thread need wait no longer: all who were there last time are back, or a batch is full."""
-        if not self._waiting:
+    def _should_start(self) -> bool:
+        """Return whether the model should stop waiting: as many requests as last time wait, or a batch is full."""
+        if not self._queue:
             return False
         return (
-            len(self._waiting) >= self._enough or self._waiting.tokens >= self._waiting.lead.model.encoder.token_budget
+            len(self._queue) >= self._last_batch_requests
+            or self._queue.tokens >= self._queue.first.encoder.token_budget
         )
 
-    def _work(self) -> None:
-        """The thread of the model."""
+    def _run(self) -> None:
+        """Run batches until `close`; the main function of the model thread."""
         try:
-            self._compute_on()
+            while (batch := self._next_batch()) is not None:
+                start = time.perf_counter()
+                vectors = self._forward(batch)
+                seconds = time.perf_counter() - start
+                self._tokens_per_second += 0.1 * (sum(batch.lengths) / max(seconds, 1e-6) - self._tokens_per_second)
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self._deliver, batch, vectors, seconds)
         except BaseException:
             self.failed = True
-            logger.exception("the thread of the model ended")
-
-    def _compute_on(self) -> None:
-        while (batch := self._next_batch()) is not None:
-            started = time.perf_counter()
-            found = self._compute(batch)
-            seconds = time.perf_counter() - started
-            self._speed += 0.1 * (sum(batch.lengths) / max(seconds, 1e-6) - self._speed)
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._deliver, batch, found, seconds)
+            logger.exception("the model thread has died")
 
     def _next_batch(self) -> Batch | None:
         with self._changed:
-            if self._enough > 1 and not self._waiting:
-                self._changed.wait_for(lambda: self._closing or self._is_enough(), self._deadline)
-            if not self._waiting:
-                self._enough = 1  # nobody came in time: the next request shall not wait for others
-                self._changed.wait_for(lambda: self._closing or self._waiting)
-            if not self._waiting:
+            if self._last_batch_requests > 1 and not self._queue:
+                self._changed.wait_for(lambda: self._closing or self._should_start(), self._max_wait)
+            if not self._queue:
+                self._last_batch_requests = 1  # nothing arrived in time: start on the next request at once
+                self._changed.wait_for(lambda: self._closing or self._queue)
+            if not self._queue:
                 return None
-            batch = self._waiting.take(self._waiting.lead.model.encoder.token_budget)
-            self._enough = len({job for job, _ in batch.places})
+            batch = self._queue.take(self._queue.first.encoder.token_budget)
+            self._last_batch_requests = len({request for request, _ in batch.items})
             return batch
 
-    def _compute(self, batch: Batch) -> "list[NDArray[np.float32] | None]":
-        """The vector of each text, None for one that the model cannot compute."""
+    def _forward(self, batch: Batch) -> "list[NDArray[np.float32] | None]":
+        """Return the vector of each text; None for a text on which the model fails."""
         try:
-            return list(batch.model.forward(batch.tokens))
+            return list(batch.encoder.forward(batch.inputs))
         except Exception:
-            logger.exception("a batch failed", extra={"fields": {"texts": len(batch.places)}})
-            if len(batch.places) == 1:
+            logger.exception("batch failed", extra={"fields": {"texts": len(batch.items)}})
+            if len(batch.items) == 1:
                 return [None]
-            # One by one, so that a text that cannot be computed fails nobody else's.
-            return [self._compute(Batch(batch.model, [place]))[0] for place in batch.places]
+            # Retry one by one, so that only the request with the failing text fails.
+            return [self._forward(Batch(batch.encoder, [item]))[0] for item in batch.items]
 
-    def _deliver(self, batch: Batch, found: "list[NDArray[np.float32] | None]", seconds: float) -> None:
-        """On the event loop: hand out what was computed."""
+    def _deliver(self, batch: Batch, vectors: "list[NDArray[np.float32] | None]", seconds: float) -> None:
+        """Hand the vectors to the waiting requests; runs on the event loop."""
         self._metrics.batch_seconds.observe(seconds)
-        self._metrics.batch_texts.observe(len(found))
-        self._metrics.texts.inc(len(found))
+        self._metrics.batch_texts.observe(len(vectors))
+        self._metrics.texts.inc(len(vectors))
         self._metrics.tokens.inc(sum(batch.lengths))
-        self._metrics.queue.set(self._waiting.tokens)
-        for (job, place), vector in zip(batch.places, found, strict=True):
-            answer = self._answers.get(job)
-            if answer is None or answer.done():
+        self._metrics.queue_tokens.set(self._queue.tokens)
+        for (request, index), vector in zip(batch.items, vectors, strict=True):
+            result = self._results.get(request)
+            if result is None or result.done():
                 continue
             if vector is None:
-                answer.set_exception(internal())
+                result.set_exception(internal_error())
                 continue
-            job.found[place] = vector
-            if len(job.found) == len(job.lengths):
-                answer.set_result(np.stack([job.found[each] for each in range(len(job.found))]))
+            request.vectors[index] = vector
+            if len(request.vectors) == len(request.lengths):
+                result.set_result(np.stack([request.vectors[i] for i in range(len(request.vectors))]))

@@ -1,8 +1,8 @@
-"""Strict JSON in, fast JSON out.
+"""Strict JSON parsing and fast JSON responses.
 
-pydantic's parser refuses what Python's own takes: halves of surrogate pairs, NaN, numbers and nesting without end.
-Vectors are written by orjson: 0.007 ms for one of 256 numbers where pydantic takes 0.05 and Python 0.3, and half the
-bytes. The event loop writes: with the others a request of 2,000 texts would keep everybody waiting.
+pydantic's parser rejects what Python's json module accepts: lone surrogates, NaN, unlimited numbers and nesting.
+Vectors are serialized by orjson: 0.007 ms for 256 floats where pydantic takes 0.05 and Python 0.3, and half the bytes.
+Serialization runs on the event loop: with a slower one, a request of 2,000 texts would block all others.
 """
 
 from typing import Any, TypeVar
@@ -13,69 +13,67 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json, to_json
 
-from kosbert.serving.errors import ApiError, wrong
+from kosbert.serving.errors import ApiError, bad_request
 
 
-class Body(BaseModel):
-    """What a request holds. Types are not converted; fields that are not known here are ignored, as OpenAI's are."""
+class RequestBody(BaseModel):
+    """Base class of request bodies. Types are not coerced; unknown fields are ignored, as OpenAI's API does."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-Wanted = TypeVar("Wanted", bound=Body)
+BodyT = TypeVar("BodyT", bound=RequestBody)
 
 
-async def read(request: Request, kind: type[Wanted]) -> Wanted:
-    """The body of a request, whose size and type the guard has checked already."""
+async def read_json(request: Request, body_type: type[BodyT]) -> BodyT:
+    """Parse and validate the body of a request; AccessMiddleware has checked its size and content type."""
     try:
         document = from_json(await request.body(), allow_inf_nan=False, cache_strings="none")
     except ValueError as error:
-        raise wrong(
-            f"the body is not JSON ({_short(error)}): send one JSON document in UTF-8", code="not_json"
+        reason = " ".join(str(error).split())[:120]
+        raise bad_request(
+            f"the body is not valid JSON ({reason}): send one JSON document in UTF-8", code="invalid_json"
         ) from None
     try:
-        return kind.model_validate(document)
+        return body_type.model_validate(document)
     except ValidationError as error:
-        raise _explained(error) from None
+        raise _validation_error(error) from None
 
 
-def _short(error: ValueError) -> str:
-    return " ".join(str(error).split())[:120]
-
-
-def _explained(error: ValidationError) -> ApiError:
-    """The first thing that is wrong, without the value that was sent: a log or a screen may be somebody else's."""
+def _validation_error(error: ValidationError) -> ApiError:
+    """Describe the first validation error, without the value: logs and screens may have other readers."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    # Of a union every branch complains; the field is what they have in common.
-    place = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
-    where = ".".join(place[:1] if len(error.errors()) > 1 else place) or "the body"
+    # Every branch of a union reports an error; they share only the field.
+    location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
+    param = ".".join(location[:1] if len(error.errors()) > 1 else location)
     message = first["msg"][0].lower() + first["msg"][1:]
-    return wrong(f"{where}: {message}; see /docs for what it takes", param=None if where == "the body" else where)
+    return bad_request(f"{param or 'the body'}: {message}; see /docs for the expected fields", param=param or None)
 
 
-def answer(document: Any, headers: dict[str, str] | None = None) -> Response:
-    """A document as JSON."""
+def json_response(document: Any, headers: dict[str, str] | None = None) -> Response:
+    """Return a JSON response."""
     return Response(to_json(document), media_type="application/json", headers=headers)
 
 
-def answer_numbers(document: Any, headers: dict[str, str] | None = None) -> Response:
-    """A document with arrays in it as JSON; each number with as many digits as float32 needs."""
+def json_response_float32(document: Any, headers: dict[str, str] | None = None) -> Response:
+    """Return a JSON response with float32 arrays, each number with as many digits as float32 needs."""
     content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(content, media_type="application/json", headers=headers)
 
 
-def takes(kind: type[Body]) -> dict[str, Any]:
-    """The body of an endpoint for the OpenAPI document, complete in itself."""
-    schema = kind.model_json_schema()
-    parts = schema.pop("$defs", {})
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _inlined(schema, parts)}}}}
+def openapi_body(body_type: type[RequestBody]) -> dict[str, Any]:
+    """Return the OpenAPI description of a request body, with all references inlined."""
+    schema = body_type.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    content = {"application/json": {"schema": _inline_refs(schema, definitions)}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
-def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
+def _inline_refs(schema: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_inlined(each, parts) for each in schema]
+        return [_inline_refs(item, definitions) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _inlined(parts[schema["$ref"].rpartition("/")[2]], parts)
-    return {name: _inlined(each, parts) for name, each in schema.items()}
+        return _inline_refs(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {name: _inline_refs(value, definitions) for name, value in schema.items()}

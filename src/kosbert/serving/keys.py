@@ -1,4 +1,4 @@
-"""API keys: several, so that each client has its own and one can be withdrawn. They are never printed or logged."""
+"""API keys. Each client can have its own key, so that one key can be revoked. Keys are never printed or logged."""
 
 import hashlib
 import hmac
@@ -10,56 +10,56 @@ from pathlib import Path
 
 from kosbert.errors import UsageError
 
-ENVIRONMENT = "KOSBERT_API_KEYS"
-SHORTEST = 16
-"""Characters of a key: shorter ones can be guessed."""
+KEYS_VARIABLE = "KOSBERT_API_KEYS"
+MIN_KEY_LENGTH = 16
+"""Characters per key: shorter keys can be guessed."""
 
 logger = logging.getLogger(__name__)
 
 
-class Keys:
-    """The keys that open the server; none at all leaves it open."""
+class ApiKeys:
+    """The keys that the server accepts. Without keys every request is accepted."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
-        distinct = list(dict.fromkeys(keys))
-        for number, key in enumerate(distinct, start=1):
-            if len(key) < SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
+        unique_keys = list(dict.fromkeys(keys))
+        for number, key in enumerate(unique_keys, start=1):
+            if len(key) < MIN_KEY_LENGTH or not key.isascii() or not key.isprintable() or " " in key:
                 raise UsageError(
-                    f"API key {number} is not {SHORTEST} or more ASCII characters without spaces: "
-                    "make one with `openssl rand -hex 24`"
+                    f"API key {number} must have at least {MIN_KEY_LENGTH} ASCII characters and no spaces: "
+                    "create one with `openssl rand -hex 24`"
                 )
-        # Of equal length, so that comparing takes the same time whatever was guessed.
-        self._digests = [_digest(key) for key in distinct]
+        # Digests have equal length, so a comparison takes the same time for any guess.
+        self._digests = [_digest(key) for key in unique_keys]
 
     @classmethod
-    def read(cls, file: Path | None = None, environment: str | None = None) -> "Keys":
-        """The keys of a file, one a line (# begins a comment), and those of KOSBERT_API_KEYS, separated by commas."""
-        found = [key.strip() for key in (environment or "").split(",")]
+    def read(cls, file: Path | None = None, variable: str | None = None) -> "ApiKeys":
+        """Read keys from a file (one per line, # starts a comment) and from the value of KOSBERT_API_KEYS (commas)."""
+        keys = [key.strip() for key in (variable or "").split(",")]
         if file is not None:
             try:
                 lines = file.read_text(encoding="utf-8").splitlines()
             except (OSError, UnicodeDecodeError):
-                raise UsageError(f"the keys in {file} cannot be read: give a text file with one key a line") from None
+                raise UsageError(f"the key file {file} cannot be read: use a text file with one key per line") from None
             if os.name == "posix" and file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                logger.warning("%s can be read by other users of this machine: chmod 600 it", file)
-            found += [line.partition("#")[0].strip() for line in lines]
-            if not any(found):
-                raise UsageError(f"{file} holds no key: write one a line, or leave --keys out")
-        return cls(filter(None, found))
+                logger.warning("other users of this machine can read %s: run chmod 600 on it", file)
+            keys += [line.partition("#")[0].strip() for line in lines]
+            if not any(keys):
+                raise UsageError(f"{file} contains no keys: write one per line, or omit --keys")
+        return cls(filter(None, keys))
 
     def __len__(self) -> int:
         return len(self._digests)
 
     def __repr__(self) -> str:
-        return f"Keys({len(self)})"
+        return f"ApiKeys({len(self)})"
 
-    def number(self, authorization: str) -> int | None:
-        """Which key, from 1 on, an Authorization header holds; None if it holds none of them."""
-        scheme, _, given = authorization.partition(" ")
-        digest = _digest(given.strip())
-        # Every key is compared, also after the right one.
-        fits = [hmac.compare_digest(digest, each) for each in self._digests]
-        return fits.index(True) + 1 if True in fits and scheme.lower() == "bearer" else None
+    def match(self, authorization: str) -> int | None:
+        """Return the number (from 1) of the key in an Authorization header, or None if it is not valid."""
+        scheme, _, key = authorization.partition(" ")
+        key_digest = _digest(key.strip())
+        # Always compare with every key: the time must not depend on which one matches.
+        matches = [hmac.compare_digest(key_digest, digest) for digest in self._digests]
+        return matches.index(True) + 1 if True in matches and scheme.lower() == "bearer" else None
 
 
 def _digest(key: str) -> bytes:

@@ -1,8 +1,8 @@
-"""Which texts go through the model next: fair to every request, and of similar length, so that little is padding.
+"""Choose the texts of the next batch: fair to every request, and of similar length to avoid padding.
 
-Requests stand in a ring. The one whose turn it is gives the longest of its texts, the lead, and goes to the end. The
-rest of the batch are the texts nearest in length to the lead, one of each request before a second of any. So a request
-of one sentence waits for as many batches as there are requests before it, however many texts these have.
+Requests wait in a round-robin queue. The first request contributes its longest text, the reference, and moves to the
+end. The batch is filled with the texts closest in length to the reference, one per request before a second of any. So
+a request with one sentence waits for at most as many batches as there are requests before it, however large they are.
 """
 
 from bisect import bisect_left
@@ -14,116 +14,116 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.serving.model_runner import ModelRunner
+from kosbert.model import Encoder
 
-# Texts looked at for a batch: more than any budget holds, few enough that a full queue costs no time.
-_CANDIDATES = 512
-_ALWAYS_SIMILAR = 16  # tokens: below, a call of the model costs more than its padding
+# Texts considered for a batch: more than any token budget holds, few enough that a full queue costs no time.
+_MAX_CANDIDATES = 512
+_ALWAYS_SIMILAR = 16  # tokens: for shorter texts a forward pass costs more than the padding
 
 
 @dataclass(eq=False)
-class Job:
-    """The texts of one request on their way through its model, which may be an older one than new requests get."""
+class QueuedRequest:
+    """The texts of one request and its encoder. After a reload, queued requests keep the old encoder."""
 
-    model: ModelRunner
-    tokens: Sequence[Any]
+    encoder: Encoder
+    inputs: Sequence[Any]
     lengths: list[int]
-    left: list[int] = field(init=False)  # which texts still wait, shortest first
-    found: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # what was computed already
+    waiting: list[int] = field(init=False)  # indexes of texts not yet in a batch, shortest first
+    vectors: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # results by text index
 
     def __post_init__(self) -> None:
-        self.left = sorted(range(len(self.lengths)), key=self.lengths.__getitem__)
+        self.waiting = sorted(range(len(self.lengths)), key=self.lengths.__getitem__)
 
     @property
-    def cost(self) -> int:
-        """Tokens that still wait."""
-        return sum(self.lengths[place] for place in self.left)
+    def waiting_tokens(self) -> int:
+        """Tokens of the texts not yet in a batch."""
+        return sum(self.lengths[index] for index in self.waiting)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one call of the model computes: of which job each text is, and which of its texts."""
+    """The input of one forward pass; each item is a request and the index of one of its texts."""
 
-    model: ModelRunner
-    places: list[tuple[Job, int]]
+    encoder: Encoder
+    items: list[tuple[QueuedRequest, int]]
 
     @property
-    def tokens(self) -> list[Any]:
-        """What the model wants of each text."""
-        return [job.tokens[place] for job, place in self.places]
+    def inputs(self) -> list[Any]:
+        """The model input of each text."""
+        return [request.inputs[index] for request, index in self.items]
 
     @property
     def lengths(self) -> list[int]:
-        """The tokens of each text."""
-        return [job.lengths[place] for job, place in self.places]
+        """The number of tokens of each text."""
+        return [request.lengths[index] for request, index in self.items]
 
 
 class RequestQueue:
-    """The ring of requests. Not for several threads at once."""
+    """Round-robin queue of requests. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
+        self._requests: deque[QueuedRequest] = deque()
         self.tokens = 0
 
     def __len__(self) -> int:
-        return len(self._jobs)
+        return len(self._requests)
 
     @property
-    def lead(self) -> Job:
+    def first(self) -> QueuedRequest:
         """The request whose turn it is."""
-        return self._jobs[0]
+        return self._requests[0]
 
-    def add(self, job: Job) -> None:
-        """Put a request at the end."""
-        self._jobs.append(job)
-        self.tokens += job.cost
+    def add(self, request: QueuedRequest) -> None:
+        """Append a request."""
+        self._requests.append(request)
+        self.tokens += request.waiting_tokens
 
-    def discard(self, job: Job) -> None:
-        """Forget what of a request still waits; one that does not wait is no mistake."""
-        if job in self._jobs:
-            self._jobs.remove(job)
-            self.tokens -= job.cost
-            job.left = []
+    def discard(self, request: QueuedRequest) -> None:
+        """Remove a request if it is queued."""
+        if request in self._requests:
+            self._requests.remove(request)
+            self.tokens -= request.waiting_tokens
+            request.waiting = []
 
-    def take(self, budget: int) -> Batch:
-        """Take the next batch of at most `budget` tokens with their padding; a single text may exceed it."""
-        first = self._jobs[0]
-        lead = first.left[-1]
-        shortest = longest = first.lengths[lead]
-        chosen: dict[Job, set[int]] = {first: {lead}}
+    def take(self, token_budget: int) -> Batch:
+        """Take the next batch of at most `token_budget` tokens including padding; a single text may exceed it."""
+        first = self._requests[0]
+        reference = first.waiting[-1]
+        shortest = longest = first.lengths[reference]
+        chosen: dict[QueuedRequest, set[int]] = {first: {reference}}
         count = 1
-        for _, _, job, place in sorted(self._candidates(first, lead), key=lambda each: each[:2]):
-            low, high = min(shortest, job.lengths[place]), max(longest, job.lengths[place])
-            if high * (count + 1) > budget or high > 2 * low + _ALWAYS_SIMILAR:
+        for _, _, request, index in sorted(self._candidates(first, reference), key=lambda candidate: candidate[:2]):
+            low, high = min(shortest, request.lengths[index]), max(longest, request.lengths[index])
+            if high * (count + 1) > token_budget or high > 2 * low + _ALWAYS_SIMILAR:
                 continue
-            chosen.setdefault(job, set()).add(place)
+            chosen.setdefault(request, set()).add(index)
             shortest, longest, count = low, high, count + 1
-        batch = Batch(first.model, [(job, place) for job, places in chosen.items() for place in places])
+        batch = Batch(first.encoder, [(request, index) for request, indexes in chosen.items() for index in indexes])
         self.tokens -= sum(batch.lengths)
-        for job, places in chosen.items():
-            job.left = [place for place in job.left if place not in places]
-        self._jobs.rotate(-1)
-        if any(not job.left for job in chosen):
-            self._jobs = deque(job for job in self._jobs if job.left)
+        for request, indexes in chosen.items():
+            request.waiting = [index for index in request.waiting if index not in indexes]
+        self._requests.rotate(-1)
+        if any(not request.waiting for request in chosen):
+            self._requests = deque(request for request in self._requests if request.waiting)
         return batch
 
-    def _candidates(self, first: Job, lead: int) -> list[tuple[int, int, Job, int]]:
-        """Rank within its request, distance in length from the lead, request and text."""
-        length = first.lengths[lead]
-        share = max(8, _CANDIDATES // len(self._jobs))
-        found = []
-        for job in self._jobs:
-            if job.model is not first.model:
+    def _candidates(self, first: QueuedRequest, reference: int) -> list[tuple[int, int, QueuedRequest, int]]:
+        """Return (rank within the request, length difference to the reference, request, text index) of candidates."""
+        length = first.lengths[reference]
+        per_request = max(8, _MAX_CANDIDATES // len(self._requests))
+        candidates = []
+        for request in self._requests:
+            if request.encoder is not first.encoder:
                 continue
-            middle = bisect_left(job.left, length, key=job.lengths.__getitem__)
-            near = [
-                (abs(job.lengths[place] - length), place)
-                for place in job.left[max(0, middle - share) : middle + share]
-                if job is not first or place != lead
+            middle = bisect_left(request.waiting, length, key=request.lengths.__getitem__)
+            nearest = [
+                (abs(request.lengths[index] - length), index)
+                for index in request.waiting[max(0, middle - per_request) : middle + per_request]
+                if request is not first or index != reference
             ]
-            # The request of the lead has had its first already.
-            ranked = enumerate(sorted(near)[:share], start=int(job is first))
-            found += [(rank, distance, job, place) for rank, (distance, place) in ranked]
-            if len(found) >= _CANDIDATES:
+            # The first request already has one text in the batch, so its ranks start at 1.
+            ranked = enumerate(sorted(nearest)[:per_request], start=int(request is first))
+            candidates += [(rank, distance, request, index) for rank, (distance, index) in ranked]
+            if len(candidates) >= _MAX_CANDIDATES:
                 break
-        return found
+        return candidates

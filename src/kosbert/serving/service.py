@@ -1,11 +1,11 @@
-"""What a running server holds: its model, its index, its keys, and the gatherer between requests and the model."""
+"""State of a running server (model, index, API keys) and the path from texts to embeddings."""
 
 import asyncio
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,130 +14,155 @@ from kosbert.errors import KosbertError
 from kosbert.model import Prepared
 from kosbert.model.similarity import unit
 from kosbert.serving.dynamic_batcher import DynamicBatcher
-from kosbert.serving.errors import too_large, wrong
-from kosbert.serving.keys import ENVIRONMENT, Keys
-from kosbert.serving.limits import MOST_CHARACTERS, Rates
+from kosbert.serving.errors import bad_request, too_large
+from kosbert.serving.keys import KEYS_VARIABLE, ApiKeys
 from kosbert.serving.metrics import Metrics
-from kosbert.serving.model_runner import ModelRunner
-from kosbert.serving.request_middleware import RequestContext
-from kosbert.serving.settings import Settings
+from kosbert.serving.served_model import ServedModel
+from kosbert.serving.settings import MAX_CHARACTERS, ServerSettings
 
 if TYPE_CHECKING:
     from kosbert.serving.index_service import IndexService
 
+_MAX_INLINE_CHARACTERS = 2_000  # tokenized on the event loop in about a millisecond; longer inputs go to a thread
+
 logger = logging.getLogger(__name__)
 
 
+@dataclass
+class RequestContext:
+    """What is logged about a request."""
+
+    request_id: str
+    texts: int = 0
+    tokens: int = 0
+    key: int | None = None  # number of the API key
+    content: list[str] = field(default_factory=list)  # the texts; empty unless --log-texts
+
+
 @dataclass(frozen=True)
-class Encoded:
-    """Vectors as the model gave them, (texts, dim), which model that was, and what it read."""
+class EncodedTexts:
+    """Vectors as the model returned them, (texts, dim), with the model and the prepared texts."""
 
     vectors: NDArray[np.float32]
-    model: ModelRunner
+    model: ServedModel
     prepared: Prepared
 
-    def shortened(self, dimensions: int | None, *, normalize: bool = True) -> NDArray[np.float32]:
-        """The vectors with their first dimensions only, (texts, dimensions), and of length 1 if asked."""
+    def embeddings(self, dimensions: int | None = None, *, normalize: bool = True) -> NDArray[np.float32]:
+        """Return the vectors truncated to their first dimensions, (texts, dimensions), and normalized."""
         dim = self.model.encoder.dim
         if dimensions is not None and not 1 <= dimensions <= dim:
-            raise wrong(f"{dimensions} dimensions are impossible: give 1 to {dim}", param="dimensions")
+            raise bad_request(f"dimensions must be 1 to {dim}, not {dimensions}", param="dimensions")
         vectors = self.vectors[:, :dimensions]
         return unit(vectors) if normalize else np.ascontiguousarray(vectors)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Tells a client that texts were longer than the model reads."""
+        """Response headers: the number of truncated texts, if any."""
         return {"x-truncated-texts": str(self.prepared.truncated)} if self.prepared.truncated else {}
 
 
 class Service:
-    """Everything that endpoints share; made by `open`."""
+    """What all routes share; created by `open`."""
 
-    def __init__(self, settings: Settings, model: ModelRunner, index: "IndexService | None", keys: Keys) -> None:
+    def __init__(
+        self, settings: ServerSettings, model: ServedModel, index: "IndexService | None", keys: ApiKeys
+    ) -> None:
         self.settings, self.model, self.index, self.keys = settings, model, index, keys
         self.metrics = Metrics()
-        self.rates = Rates(settings.limits.rate)
-        self.gatherer = DynamicBatcher(settings.limits.queue_tokens, self.metrics)
+        self.batcher = DynamicBatcher(settings.limits.max_queue_tokens, self.metrics)
         self.closing = False
-        self._reloading = asyncio.Lock()
+        self._reload_lock = asyncio.Lock()
 
     @classmethod
-    def open(cls, settings: Settings) -> "Service":
-        """Load what the settings name; a mistake in them is raised here, before anything listens."""
-        return cls(settings, *_loaded(settings))
+    def open(cls, settings: ServerSettings) -> "Service":
+        """Load everything that the settings name. Errors are raised here, before the server listens."""
+        return cls(settings, *_load(settings))
 
     async def reload(self) -> None:
-        """Load model, index and keys again, and change over between two batches: no request is dropped.
+        """Reload model, index and keys, and switch to them between two batches without dropping a request.
 
-        Requests that came before finish with what they began with. Where anything is wrong, everything stays.
+        Requests in progress finish with the old model. If anything fails to load, nothing changes.
         """
-        async with self._reloading:
+        async with self._reload_lock:
             try:
-                model, index, keys = await asyncio.to_thread(_loaded, self.settings)
+                model, index, keys = await asyncio.to_thread(_load, self.settings)
             except KosbertError as error:
-                logger.error("not reloaded, the old model goes on: %s", error)
+                logger.error("reload failed, keeping the current model: %s", error)
                 return
             self.model, self.index, self.keys = model, index, keys
             logger.info("reloaded", extra={"fields": {"model": model.name}})
 
     async def close(self) -> None:
-        """Finish what was taken."""
+        """Reject new requests and finish the queued ones."""
         self.closing = True
         if self.index:
             self.index.close()
-        await self.gatherer.close()
+        await self.batcher.close()
 
     async def encode(
-        self, texts: Sequence[str], account: RequestContext, *, param: str = "inputs", truncate: bool = True
-    ) -> Encoded:
-        """The vectors of texts, after a look at every limit."""
-        model = self.model
-        self.check_texts(texts, param)
-        prepared = await self.prepare(model, texts, account)
+        self,
+        inputs: Sequence[Any],
+        context: RequestContext,
+        *,
+        param: str = "inputs",
+        truncate: bool = True,
+        check: bool = True,
+    ) -> EncodedTexts:
+        """Encode texts, given as strings or as token ids of the model's own tokenizer.
+
+        Args:
+            inputs: one string or one list of token ids per text.
+            context: filled in for the log.
+            param: the request field with the inputs, for error messages.
+            truncate: truncate texts that are too long for the model; otherwise reject them.
+            check: call `check_inputs` first.
+        """
+        model, max_tokens = self.model, self.settings.limits.max_tokens
+        if check:
+            self.check_inputs(inputs, param)
+        are_texts = isinstance(inputs[0], str)
+        if self.settings.log_texts and are_texts:
+            context.content = list(inputs)
+        if not are_texts:
+            prepared = model.prepare_token_ids(inputs)
+        elif model.backend == "onnx" and sum(map(len, inputs)) <= _MAX_INLINE_CHARACTERS:
+            prepared = model.encoder.prepare(inputs)
+        else:  # in a thread: long texts would block the event loop, and a batch may be using a torch tokenizer
+            prepared = await asyncio.to_thread(model.encoder.prepare, inputs)
         if prepared.truncated and not truncate:
             raise too_large(
                 f"{prepared.truncated} of the texts have more than {model.encoder.max_length} tokens: "
                 "shorten them, or send truncate: true", param=param,
             )  # fmt: skip
-        return await self.compute(model, prepared, account, param=param)
+        tokens = prepared.tokens
+        if tokens > max_tokens:
+            raise too_large(f"{tokens:,} tokens are too many: send at most {max_tokens:,} per request", param=param)
+        context.texts, context.tokens = len(inputs), tokens
+        return EncodedTexts(await self.batcher.encode(model.encoder, prepared), model, prepared)
 
-    async def prepare(self, model: ModelRunner, texts: Sequence[str], account: RequestContext) -> Prepared:
-        """Texts as a model takes them."""
-        if self.settings.log_texts:
-            account.content = list(texts)
-        return await self.gatherer.prepare(model, texts)
-
-    async def compute(self, model: ModelRunner, prepared: Prepared, account: RequestContext, *, param: str) -> Encoded:
-        """The vectors of what a model has prepared."""
-        most, tokens = self.settings.limits.tokens, prepared.tokens
-        if tokens > most:
-            raise too_large(f"{tokens:,} tokens are too many: send at most {most:,} a request", param=param)
-        account.texts, account.tokens = len(prepared.inverse), tokens
-        return Encoded(await self.gatherer.vectors(model, prepared), model, prepared)
-
-    def check_count(self, count: int, param: str) -> None:
-        """Refuse no texts and too many."""
-        if not count:
-            raise wrong(f"{param} is empty: send at least one text", param=param)
-        most = self.settings.limits.texts
-        if count > most:
-            raise too_large(f"{count:,} texts are too many: send at most {most:,} a request", param=param)
-
-    def check_texts(self, texts: Sequence[str], param: str) -> None:
-        """Refuse texts that are empty or without end."""
-        self.check_count(len(texts), param)
-        for number, text in enumerate(texts):
+    def check_inputs(self, inputs: Sequence[Any], param: str) -> None:
+        """Raise ApiError if there are no texts or too many, or if a text is empty or too long."""
+        max_texts = self.settings.limits.max_texts
+        if not inputs:
+            raise bad_request(f"{param} is empty: send at least one text", param=param)
+        if len(inputs) > max_texts:
+            raise too_large(f"{len(inputs):,} texts are too many: send at most {max_texts:,} per request", param=param)
+        if not isinstance(inputs[0], str):
+            if sum(map(len, inputs)) > MAX_CHARACTERS:
+                raise too_large(f"there are more than {MAX_CHARACTERS:,} token ids: send fewer", param=param)
+            return
+        for number, text in enumerate(inputs):
             if not text or text.isspace():
-                raise wrong(f"text {number} is empty: leave it out", param=param)
-            if len(text) > MOST_CHARACTERS:
-                raise too_large(f"text {number} has more than {MOST_CHARACTERS:,} characters: split it", param=param)
+                raise bad_request(f"text {number} is empty: remove it", param=param)
+            if len(text) > MAX_CHARACTERS:
+                raise too_large(f"text {number} has more than {MAX_CHARACTERS:,} characters: split it", param=param)
 
 
-def _loaded(settings: Settings) -> "tuple[ModelRunner, IndexService | None, Keys]":
-    keys = Keys.read(settings.keys, os.environ.get(ENVIRONMENT))
-    model = ModelRunner.load(settings.model)
+def _load(settings: ServerSettings) -> "tuple[ServedModel, IndexService | None, ApiKeys]":
+    keys = ApiKeys.read(settings.keys, os.environ.get(KEYS_VARIABLE))
+    model = ServedModel.load(settings.model)
     if settings.index is None:
         return model, None, keys
-    from kosbert.serving.index_service import IndexService  # brings Arrow
+    from kosbert.serving.index_service import IndexService  # imports pyarrow
 
     return model, IndexService.load(settings.index, model), keys

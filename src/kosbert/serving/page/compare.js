@@ -1,9 +1,9 @@
-// Two sentences: their cosine, and what each word did for it.
+// Compare tab: cosine similarity of two sentences and the effect of each word.
 
-import { announce, debounced, get, latest, make, rove, show } from "./dom.js";
-import { tell, tellBusy } from "./problems.js";
-import { ask } from "./server.js";
-import { decimal, say } from "./words.js";
+import { callApi } from "./api.js";
+import { announce, byId, create, debounce, latestOnly, rovingTabindex, show } from "./dom.js";
+import { showBusy, showError } from "./errors.js";
+import { formatDecimal, t } from "./strings.js";
 
 const EXAMPLES = [
   ["아이가 공원에서 강아지와 놀고 있다.", "공원에서 어린이가 개와 뛰어논다."],
@@ -12,89 +12,89 @@ const EXAMPLES = [
   ["한 남자가 기타를 연주한다.", "한 여자가 피아노를 친다."],
   ["이 영화는 정말 재미있었다.", "이 영화는 하나도 재미없었다."],
 ];
-const LEAST = 0.05; // effects below it are faint, also where all of them are small
-let place = 0;
-let answer = null;
-let problem = null;
+const MIN_SCALE = 0.05; // keeps small effects faint even if all of them are small
+let exampleIndex = 0;
+let response = null;
+let lastError = null;
 
-const left = get("left"), right = get("right");
+const left = byId("left"), right = byId("right");
 
-const run = latest(async signal => {
-  const [one, two] = [left.value.trim(), right.value.trim()];
-  if (!one || !two) {
-    answer = problem = null;
-    draw();
+const run = latestOnly(async signal => {
+  const body = { left: left.value.trim(), right: right.value.trim() };
+  if (!body.left || !body.right) {
+    response = lastError = null;
+    render();
     return;
   }
-  get("compare-result").setAttribute("aria-busy", "true");
+  byId("compare-result").setAttribute("aria-busy", "true");
   try {
-    answer = await ask("explain", { left: one, right: two }, { signal, waiting: seconds => tellBusy(get("compare-problem"), seconds) });
-    problem = null;
-    announce(say("cosineSaid", { cosine: decimal(answer.cosine, 3) }));
+    response = await callApi("explain", body, { signal, onBusy: seconds => showBusy(byId("compare-error"), seconds) });
+    lastError = null;
+    announce(t("cosineResult", { cosine: formatDecimal(response.cosine, 3) }));
   } catch (error) {
     if (signal.aborted) return;
-    problem = error;
-    answer = null;
+    lastError = error;
+    response = null;
   }
-  draw();
+  render();
 });
-const soon = debounced(run, 350);
+const runSoon = debounce(run, 350);
 
-export function start() { return soon.now(); }
+export function start() { return runSoon.now(); }
 
-/** Compare these two, from another part of the page. */
-export function compare(one, two) {
-  [left.value, right.value] = [one, two];
-  return soon.now();
+/** Compare two sentences; called from other tabs. */
+export function compare(leftText, rightText) {
+  [left.value, right.value] = [leftText, rightText];
+  return runSoon.now();
 }
 
-export function draw() {
-  tell(get("compare-problem"), problem);
-  const result = get("compare-result");
+export function render() {
+  showError(byId("compare-error"), lastError);
+  const result = byId("compare-result");
   result.removeAttribute("aria-busy");
-  show(result, answer !== null);
-  if (answer === null) {
-    if (problem === null && !(left.value.trim() && right.value.trim())) {
-      get("compare-problem").replaceChildren(make("p", { class: "empty", text: say("compareEmpty") }));
+  show(result, response !== null);
+  if (response === null) {
+    if (lastError === null && !(left.value.trim() && right.value.trim())) {
+      byId("compare-error").replaceChildren(create("p", { class: "empty", text: t("compareEmpty") }));
     }
     return;
   }
-  const cosine = answer.cosine;
-  get("cosine").textContent = decimal(cosine, 3);
-  const bar = get("cosine-bar");
-  bar.classList.toggle("below", cosine < 0);
+  const { cosine } = response;
+  byId("cosine").textContent = formatDecimal(cosine, 3);
+  const bar = byId("cosine-bar");
+  bar.classList.toggle("negative", cosine < 0);
   bar.style.setProperty("--share", `${Math.min(1, Math.abs(cosine)) * 100}%`);
   for (const [name, value] of [["min", -1], ["max", 1], ["now", cosine.toFixed(3)]]) bar.setAttribute(`aria-value${name}`, value);
-  get("bar-low").textContent = "0";
-  get("bar-high").textContent = cosine < 0 ? "\u22121" : "1";
-  const most = Math.max(LEAST, ...[...answer.left, ...answer.right].map(each => Math.abs(each.effect)));
-  drawWords(get("left-words"), answer.left, most);
-  drawWords(get("right-words"), answer.right, most);
-  get("word-note").textContent = say("wordNote");
+  byId("bar-low").textContent = "0";
+  byId("bar-high").textContent = cosine < 0 ? "\u22121" : "1";
+  const scale = Math.max(MIN_SCALE, ...[...response.left, ...response.right].map(({ effect }) => Math.abs(effect)));
+  renderWords(byId("left-words"), response.left, scale);
+  renderWords(byId("right-words"), response.right, scale);
+  byId("word-note").textContent = t("wordNote");
 }
 
-function drawWords(list, words, most) {
-  list.replaceChildren(...words.map(({ word, effect }, number) => {
-    const sentence = say(effect < 0 ? "wordAgainst" : "wordFor", { word, effect: Math.abs(effect).toFixed(3) });
-    const explain = () => { get("word-note").textContent = sentence; };
-    const back = () => { get("word-note").textContent = say("wordNote"); };
-    const button = make(
+function renderWords(list, words, scale) {
+  list.replaceChildren(...words.map(({ word, effect }, index) => {
+    const explanation = t(effect < 0 ? "wordAgainst" : "wordFor", { word, effect: Math.abs(effect).toFixed(3) });
+    const explain = () => { byId("word-note").textContent = explanation; };
+    const reset = () => { byId("word-note").textContent = t("wordNote"); };
+    const button = create(
       "button",
       {
-        type: "button", class: effect < 0 ? "word against" : "word", tabindex: number ? -1 : 0,
-        style: { "--share": `${Math.round(Math.abs(effect) / most * 60)}%` },
-        on: { focus: explain, mouseenter: explain, blur: back, mouseleave: back, click: explain },
+        type: "button", class: effect < 0 ? "word against" : "word", tabindex: index ? -1 : 0,
+        style: { "--share": `${Math.round(Math.abs(effect) / scale * 60)}%` },
+        on: { focus: explain, mouseenter: explain, blur: reset, mouseleave: reset, click: explain },
       },
-      make("span", { text: word }),
-      make("small", { text: decimal(effect, 3, { signed: true }) }),
+      create("span", { text: word }),
+      create("small", { text: formatDecimal(effect, 3, { signed: true }) }),
     );
-    return make("li", {}, button);
+    return create("li", {}, button);
   }));
 }
 
-export function prepare() {
+export function setup() {
   [left.value, right.value] = EXAMPLES[0];
-  for (const field of [left, right]) field.addEventListener("input", soon);
-  for (const name of ["left-words", "right-words"]) rove(get(name), "button");
-  get("another").addEventListener("click", () => compare(...EXAMPLES[++place % EXAMPLES.length]));
+  for (const field of [left, right]) field.addEventListener("input", runSoon);
+  for (const id of ["left-words", "right-words"]) rovingTabindex(byId(id), "button");
+  byId("another-example").addEventListener("click", () => compare(...EXAMPLES[++exampleIndex % EXAMPLES.length]));
 }

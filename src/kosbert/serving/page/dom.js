@@ -1,9 +1,9 @@
-// The few things that every part of the page does to the document. Users' text only ever enters as text.
+// DOM helpers. User input is only ever inserted as text.
 
-export const get = id => document.getElementById(id);
+export const byId = id => document.getElementById(id);
 
-/** An element: `text`, `on` and `style` (custom properties) are special, all else is an attribute. */
-export function make(tag, { text, on = {}, style = {}, ...attributes } = {}, ...children) {
+/** Create an element. `text`, `on` and `style` (custom properties) are special; everything else is an attribute. */
+export function create(tag, { text, on = {}, style = {}, ...attributes } = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
@@ -17,45 +17,45 @@ export function make(tag, { text, on = {}, style = {}, ...attributes } = {}, ...
 
 export const show = (element, visible = true) => { element.hidden = !visible; };
 
-/** Say something to screen readers, once; the same words again are said again. */
-export function announce(words) {
-  const place = get("announce");
-  place.textContent = place.textContent === words ? `${words}\u00a0` : words;
+/** Announce a message to screen readers; the same message twice is announced twice. */
+export function announce(message) {
+  const region = byId("announce");
+  region.textContent = region.textContent === message ? `${message}\u00a0` : message;
 }
 
-/** Arrow keys, Home and End move between the items of a list that is one stop of the Tab key. */
-export function rove(list, selector, moved = () => {}) {
+/** Roving tabindex: arrow keys, Home and End move between the items of a list that is one stop of the Tab key. */
+export function rovingTabindex(list, selector, onMove = () => {}) {
   list.addEventListener("keydown", event => {
     const items = [...list.querySelectorAll(selector)];
-    const place = items.indexOf(document.activeElement);
-    const steps = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: -1 };
-    if (place < 0 || !(event.key in steps) || event.altKey || event.ctrlKey || event.metaKey) return;
+    const index = items.indexOf(document.activeElement);
+    const targets = { ArrowRight: index + 1, ArrowDown: index + 1, ArrowLeft: index - 1, ArrowUp: index - 1, Home: 0, End: -1 };
+    if (index < 0 || !(event.key in targets) || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
-    const next = items.at(steps[event.key] % items.length);
+    const next = items.at(targets[event.key] % items.length);
     for (const item of items) item.tabIndex = item === next ? 0 : -1;
     next.focus();
-    moved(next);
+    onMove(next);
   });
 }
 
-/** Call after the last of many calls; `now()` does not wait. */
-export function debounced(work, milliseconds) {
+/** Call `callback` after the last of many calls; `now()` calls it at once. */
+export function debounce(callback, milliseconds) {
   let timer;
-  const later = () => { clearTimeout(timer); timer = setTimeout(work, milliseconds); };
-  later.now = () => { clearTimeout(timer); return work(); };
-  return later;
+  const debounced = () => { clearTimeout(timer); timer = setTimeout(callback, milliseconds); };
+  debounced.now = () => { clearTimeout(timer); return callback(); };
+  return debounced;
 }
 
-/** Work of which only the latest counts: a new call aborts the one before, whose answer is never shown. */
-export function latest(work) {
-  let current = null;
-  return async (...given) => {
-    current?.abort();
-    const mine = current = new AbortController();
+/** Wrap an async function so that a new call aborts the previous one, whose result is discarded. */
+export function latestOnly(callback) {
+  let controller = null;
+  return async (...args) => {
+    controller?.abort();
+    const { signal } = controller = new AbortController();
     try {
-      await work(mine.signal, ...given);
+      await callback(signal, ...args);
     } catch (error) {
-      if (!mine.signal.aborted) throw error;
+      if (!signal.aborted) throw error;
     }
   };
 }

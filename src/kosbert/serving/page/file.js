@@ -1,147 +1,148 @@
-// A file of sentences to vectors: read here, sent in pieces, given back as CSV.
+// File tab: read a file of sentences, embed it in chunks, and offer the embeddings as CSV.
 
-import { announce, get, make, show } from "./dom.js";
-import { tell, wordsOf } from "./problems.js";
-import { Problem, ask, events, known, pause, whenBack } from "./server.js";
-import { chunks, decode, headOf, lineOf, longestColumn, rowsOf } from "./table.js";
-import { say } from "./words.js";
+import { ApiError, callApi, events, serverInfo, sleep, whenOnline } from "./api.js";
+import { chunks, csvHeader, csvLine, decode, longestColumn, parseRows } from "./csv.js";
+import { announce, byId, create, show } from "./dom.js";
+import { errorTexts, showError } from "./errors.js";
+import { t } from "./strings.js";
 
-const LARGEST = 200 * 2 ** 20;
-const TEXTS = 64; // a request this long answers soon enough for the progress to move
-const MOST_FAILED = 20;
+const MAX_FILE_BYTES = 200 * 2 ** 20;
+const MAX_CHUNK_TEXTS = 64; // small enough for steady progress
+const MAX_FAILED_ROWS = 20;
 let file = null; // {name, rows, encoding}
-let problem = null;
-let failed = []; // {row, problem}
-let state = () => "";
-let running = null; // the AbortController of the run
-let address = "";
+let lastError = null;
+let failedRows = []; // {row, error}
+let statusText = () => "";
+let controller = null; // AbortController of the current run
+let downloadUrl = "";
 
-const column = () => Number(get("column").value || 0);
-const titled = () => get("titles").checked;
+const selectedColumn = () => Number(byId("column").value || 0);
+const hasHeader = () => byId("header").checked;
 
-/** The sentences of the chosen column; `row` is the row's number as a spreadsheet shows it. */
+/** The sentences of the selected column; `row` is the row number as a spreadsheet shows it. */
 function sentences() {
-  const place = column();
-  return file.rows.map((cells, number) => ({ row: number + 1, text: (cells[place] ?? "").trim() })).slice(titled() ? 1 : 0);
+  const column = selectedColumn();
+  return file.rows.map((cells, index) => ({ row: index + 1, text: (cells[column] ?? "").trim() })).slice(hasHeader() ? 1 : 0);
 }
 
-async function open(given) {
-  running?.abort();
-  running = null;
-  forget();
-  file = problem = null;
-  const { name } = given;
+async function open(input) {
+  controller?.abort();
+  controller = null;
+  resetResult();
+  file = lastError = null;
+  const { name } = input;
   try {
-    if (given.size > LARGEST) throw new Problem(413, { key: "fileTooLarge", values: { name, size: Math.round(given.size / 2 ** 20) } });
-    const read = decode(new Uint8Array(await given.arrayBuffer()));
-    if (read === null) throw new Problem(400, { key: "fileUnreadable", values: { name } });
-    const rows = rowsOf(name, read.text);
-    if (!rows.some(row => row.some(cell => cell.trim()))) throw new Problem(400, { key: "fileEmpty", values: { name } });
-    file = { name, rows, encoding: read.encoding };
-    get("titles").checked = /\.[ct]sv$/i.test(name) && rows.length > 1;
-    get("column").value = "";
-    drawColumns(longestColumn(rows.slice(titled() ? 1 : 0)));
+    if (input.size > MAX_FILE_BYTES) throw new ApiError(413, { key: "fileTooLarge", values: { name, size: Math.round(input.size / 2 ** 20) } });
+    const decoded = decode(new Uint8Array(await input.arrayBuffer()));
+    if (decoded === null) throw new ApiError(400, { key: "fileUnreadable", values: { name } });
+    const rows = parseRows(name, decoded.text);
+    if (!rows.some(row => row.some(cell => cell.trim()))) throw new ApiError(400, { key: "fileEmpty", values: { name } });
+    file = { name, rows, encoding: decoded.encoding };
+    byId("header").checked = /\.[ct]sv$/i.test(name) && rows.length > 1;
+    byId("column").value = "";
+    renderColumns(longestColumn(rows.slice(hasHeader() ? 1 : 0)));
   } catch (error) {
-    problem = error instanceof Problem ? error
-      : new Problem(400, "line" in error ? { key: "fileOpenQuote", values: { line: error.line } } : { key: "fileUnreadable", values: { name } });
+    lastError = error instanceof ApiError ? error
+      : new ApiError(400, "line" in error ? { key: "fileOpenQuote", values: { line: error.line } } : { key: "fileUnreadable", values: { name } });
   }
-  draw();
-  if (file) announce(`${name} ${get("file-size").textContent}`);
+  render();
+  if (file) announce(`${name} ${byId("file-size").textContent}`);
 }
 
-function forget() {
-  if (address) URL.revokeObjectURL(address);
-  [address, failed, state] = ["", [], () => ""];
+function resetResult() {
+  if (downloadUrl) URL.revokeObjectURL(downloadUrl);
+  [downloadUrl, failedRows, statusText] = ["", [], () => ""];
 }
 
-function drawColumns(wanted = column()) {
-  const wide = file.rows.reduce((most, row) => Math.max(most, row.length), 0);
-  get("column").replaceChildren(...Array.from({ length: wide }, (_, place) =>
-    make("option", { value: place, text: (titled() && file.rows[0][place]?.trim()) || say("columnNumber", { number: place + 1 }) })));
-  get("column").value = String(wanted);
+function renderColumns(selected = selectedColumn()) {
+  const count = file.rows.reduce((max, row) => Math.max(max, row.length), 0);
+  byId("column").replaceChildren(...Array.from({ length: count }, (_, column) =>
+    create("option", { value: column, text: (hasHeader() && file.rows[0][column]?.trim()) || t("columnNumber", { number: column + 1 }) })));
+  byId("column").value = String(selected);
 }
 
-export function draw() {
-  tell(get("file-problem"), problem);
-  show(get("file-ready"), file !== null);
+export function render() {
+  showError(byId("file-error"), lastError);
+  show(byId("file-ready"), file !== null);
   if (file === null) return;
-  drawColumns();
-  const all = sentences(), filled = all.filter(each => each.text);
-  const blank = all.length - filled.length;
-  get("file-name").textContent = file.name;
-  get("file-size").textContent = say(blank ? "fileBlank" : "fileRows", { rows: all.length, encoding: file.encoding, blank });
-  const plain = file.rows.every(row => row.length < 2);
-  show(get("column-field"), !plain);
-  show(get("titles-field"), !/\.txt$/i.test(file.name));
-  get("preview").replaceChildren(...filled.slice(0, 3).map(({ row, text }) => make("li", { value: row, text })));
-  for (const control of get("file-options").querySelectorAll("select, input")) control.disabled = running !== null;
-  get("file-start").disabled = !filled.length;
-  show(get("file-start"), running === null && !address);
-  show(get("file-cancel"), running !== null);
-  show(get("file-run"), running !== null || state() !== "");
-  get("file-state").textContent = state();
-  const download = get("download");
-  show(download, address !== "" && running === null);
-  if (address) {
-    download.href = address;
-    download.download = `${file.name.replace(/\.[^.]*$/, "")}-vectors.csv`;
+  renderColumns();
+  const rows = sentences(), filled = rows.filter(({ text }) => text);
+  const blank = rows.length - filled.length;
+  byId("file-name").textContent = file.name;
+  byId("file-size").textContent = t(blank ? "fileRowsBlank" : "fileRows", { rows: rows.length, encoding: file.encoding, blank });
+  show(byId("column-field"), file.rows.some(row => row.length > 1));
+  show(byId("header-field"), !/\.txt$/i.test(file.name));
+  byId("preview").replaceChildren(...filled.slice(0, 3).map(({ row, text }) => create("li", { value: row, text })));
+  for (const control of byId("file-options").querySelectorAll("select, input")) control.disabled = controller !== null;
+  byId("file-start").disabled = !filled.length;
+  show(byId("file-start"), controller === null && !downloadUrl);
+  show(byId("file-cancel"), controller !== null);
+  show(byId("file-run"), controller !== null || statusText() !== "");
+  byId("file-status").textContent = statusText();
+  const download = byId("download");
+  show(download, downloadUrl !== "" && controller === null);
+  if (downloadUrl) {
+    download.href = downloadUrl;
+    download.download = `${file.name.replace(/\.[^.]*$/, "")}-embeddings.csv`;
   }
-  const errors = get("file-errors");
-  show(errors, failed.length > 0);
-  errors.replaceChildren(...failed.map(each => {
-    const [own, theirs] = wordsOf(each.problem);
-    return make("li", {}, make("b", { text: say("rowFailed", { row: each.row }) }), ` ${own} `, theirs ? make("span", { class: "theirs", lang: "en", text: theirs }) : "");
+  const errors = byId("file-failed-rows");
+  show(errors, failedRows.length > 0);
+  errors.replaceChildren(...failedRows.map(({ row, error }) => {
+    const [text, serverMessage] = errorTexts(error);
+    return create("li", {}, create("b", { text: t("failedRow", { row }) }), ` ${text} `,
+      serverMessage ? create("span", { class: "server-message", lang: "en", text: serverMessage }) : "");
   }));
 }
 
-function tellState(words) {
-  state = words;
-  get("file-state").textContent = words();
+function setStatus(getText) {
+  statusText = getText;
+  byId("file-status").textContent = getText();
 }
 
 async function run() {
-  forget();
-  const mine = running = new AbortController();
-  const { signal } = mine;
-  const all = sentences().filter(each => each.text), rows = all.length;
-  const limits = known()?.limits ?? {};
-  const whole = Math.floor((limits.tokens ?? Infinity) / (known()?.max_length ?? 512)); // sentences of full length that fit
-  const size = { texts: Math.max(1, Math.min(TEXTS, limits.texts ?? TEXTS, whole)), bytes: (limits.body_bytes ?? 2 ** 20) * 0.8 };
-  const parts = [];
+  resetResult();
+  const runController = controller = new AbortController();
+  const { signal } = runController;
+  const items = sentences().filter(({ text }) => text), rows = items.length;
+  const limits = serverInfo()?.limits ?? {};
+  const maxFullTexts = Math.floor((limits.max_tokens ?? Infinity) / (serverInfo()?.max_length ?? 512)); // texts of maximum length that fit
+  const maxTexts = Math.max(1, Math.min(MAX_CHUNK_TEXTS, limits.max_texts ?? MAX_CHUNK_TEXTS, maxFullTexts));
+  const maxBytes = (limits.max_body_bytes ?? 2 ** 20) * 0.8;
+  const blobs = [];
   let done = 0, vectors = 0, dimensions = 0;
-  const began = performance.now();
-  const progress = () => {
-    get("progress").value = done / rows;
-    const speed = Math.round(done / Math.max(0.1, (performance.now() - began) / 1000));
-    const at = done;
-    tellState(() => say("fileState", { done: at, rows, speed }));
+  const startTime = performance.now();
+  const showProgress = () => {
+    byId("progress").value = done / rows;
+    const speed = Math.round(done / Math.max(0.1, (performance.now() - startTime) / 1000));
+    const doneNow = done;
+    setStatus(() => t("fileProgress", { done: doneNow, rows, speed }));
   };
-  const told = (key, values = {}) => { const at = done; tellState(() => say(key, { ...values, done: at, rows })); };
-  get("progress").value = 0;
-  progress();
-  draw();
-  announce(say("fileState", { done, rows, speed: 0 }));
+  const setRowStatus = (key, values = {}) => { const doneNow = done; setStatus(() => t(key, { ...values, done: doneNow, rows })); };
+  byId("progress").value = 0;
+  showProgress();
+  render();
+  announce(t("fileProgress", { done, rows, speed: 0 }));
 
-  /** The vectors of a piece, null for a sentence that the server refuses: found by halving, so that its row is named. */
-  async function embed(piece) {
+  /** Return the vectors of a chunk, null for rejected sentences. A rejected chunk is halved until the row is found. */
+  async function embed(chunk) {
     for (;;) {
       try {
-        const inputs = piece.map(each => each.text);
-        return await ask("embed", { inputs, truncate: get("truncate").checked }, { signal, waiting: seconds => told("fileBusy", { seconds }) });
+        const inputs = chunk.map(({ text }) => text);
+        return await callApi("embed", { inputs, truncate: byId("truncate").checked }, { signal, onBusy: seconds => setRowStatus("fileBusy", { seconds }) });
       } catch (error) {
-        if (!(error instanceof Problem)) throw error;
-        if (error.gone) {
-          told("fileGone");
-          await until(whenBack(), signal);
+        if (!(error instanceof ApiError)) throw error;
+        if (error.offline) {
+          setRowStatus("fileOffline");
+          await unlessAborted(whenOnline(), signal);
         } else if (error.status === 401) {
-          told("fileKey");
-          await until(new Promise(accepted => events.addEventListener("known", accepted, { once: true })), signal);
-        } else if (piece.length > 1) {
-          const middle = piece.length >> 1;
-          return [...await embed(piece.slice(0, middle)), ...await embed(piece.slice(middle))];
+          setRowStatus("fileKey");
+          await unlessAborted(new Promise(resolve => events.addEventListener("info", resolve, { once: true })), signal);
+        } else if (chunk.length > 1) {
+          const middle = chunk.length >> 1;
+          return [...await embed(chunk.slice(0, middle)), ...await embed(chunk.slice(middle))];
         } else {
-          failed.push({ row: piece[0].row, problem: error });
-          if (failed.length >= MOST_FAILED) throw error;
+          failedRows.push({ row: chunk[0].row, error });
+          if (failedRows.length >= MAX_FAILED_ROWS) throw error;
           return [null];
         }
       }
@@ -149,51 +150,51 @@ async function run() {
   }
 
   try {
-    for (const piece of chunks(all, size)) {
-      const made = await embed(piece);
-      const lines = piece.map((each, place) => made[place] ? lineOf(each, made[place]) : "");
-      dimensions ||= made.find(Boolean)?.length ?? 0;
-      vectors += made.filter(Boolean).length;
-      parts.push(new Blob(lines)); // the browser may keep these on disk
-      done += piece.length;
-      progress();
+    for (const chunk of chunks(items, { maxTexts, maxBytes })) {
+      const embeddings = await embed(chunk);
+      const lines = chunk.map((item, index) => embeddings[index] ? csvLine(item, embeddings[index]) : "");
+      dimensions ||= embeddings.find(Boolean)?.length ?? 0;
+      vectors += embeddings.filter(Boolean).length;
+      blobs.push(new Blob(lines)); // browsers may keep blobs on disk
+      done += chunk.length;
+      showProgress();
     }
-    tellState(() => say("fileDone", { vectors, dimensions }));
+    setStatus(() => t("fileDone", { vectors, dimensions }));
   } catch (error) {
-    if (!signal.aborted && !(error instanceof Problem)) throw error;
-    if (running === mine) told(signal.aborted ? "fileCancelled" : "fileStopped");
+    if (!signal.aborted && !(error instanceof ApiError)) throw error;
+    if (controller === runController) setRowStatus(signal.aborted ? "fileCancelled" : "fileFailed");
   }
-  if (running !== mine) return; // another file was opened meanwhile
-  running = null;
-  if (vectors) address = URL.createObjectURL(new Blob([headOf(dimensions), ...parts], { type: "text/csv;charset=utf-8" }));
-  draw();
-  announce(state());
-  get(address ? "download" : "file-start").focus();
+  if (controller !== runController) return; // another file was opened
+  controller = null;
+  if (vectors) downloadUrl = URL.createObjectURL(new Blob([csvHeader(dimensions), ...blobs], { type: "text/csv;charset=utf-8" }));
+  render();
+  announce(statusText());
+  byId(downloadUrl ? "download" : "file-start").focus();
 }
 
-/** Wait for something, but not longer than until the user cancels. */
-function until(event, signal) {
-  return Promise.race([event, pause(2 ** 31 - 1, signal)]);
+/** Wait for a promise; reject if the signal is aborted first. */
+function unlessAborted(promise, signal) {
+  return Promise.race([promise, sleep(2 ** 31 - 1, signal)]);
 }
 
-export function start() { draw(); }
+export function start() { render(); }
 
-export function prepare() {
-  const drop = get("drop"), chosen = get("chosen");
-  chosen.addEventListener("change", () => {
-    if (chosen.files.length) open(chosen.files[0]);
-    chosen.value = ""; // the same file may be chosen again
+export function setup() {
+  const dropZone = byId("drop-zone"), input = byId("file-input");
+  input.addEventListener("change", () => {
+    if (input.files.length) open(input.files[0]);
+    input.value = ""; // so that the same file can be chosen again
   });
-  // A file that misses the box must not replace the page.
+  // A file dropped outside the drop zone must not replace the page.
   for (const name of ["dragover", "drop"]) window.addEventListener(name, event => event.preventDefault());
-  const panel = get("file");
-  panel.addEventListener("dragover", () => drop.classList.add("over"));
-  panel.addEventListener("dragleave", () => drop.classList.remove("over"));
+  const panel = byId("file");
+  panel.addEventListener("dragover", () => dropZone.classList.add("dragover"));
+  panel.addEventListener("dragleave", () => dropZone.classList.remove("dragover"));
   panel.addEventListener("drop", event => {
-    drop.classList.remove("over");
+    dropZone.classList.remove("dragover");
     if (event.dataTransfer?.files.length) open(event.dataTransfer.files[0]);
   });
-  for (const name of ["column", "titles", "truncate"]) get(name).addEventListener("change", () => { forget(); draw(); });
-  get("file-start").addEventListener("click", run);
-  get("file-cancel").addEventListener("click", () => running?.abort());
+  for (const id of ["column", "header", "truncate"]) byId(id).addEventListener("change", () => { resetResult(); render(); });
+  byId("file-start").addEventListener("click", run);
+  byId("file-cancel").addEventListener("click", () => controller?.abort());
 }

@@ -1,107 +1,107 @@
-// The page: its tabs, its language, the key, and whether the server is there. Each function has its own module.
+// Entry point: tabs, language, API key, connection state. Each tab has its own module.
 
+import { ApiError, events, hasKey, loadInfo, serverInfo, setKey } from "./api.js";
+import * as clusters from "./clusters.js";
 import * as compare from "./compare.js";
-import { announce, get, rove, show } from "./dom.js";
+import { announce, byId, rovingTabindex, show } from "./dom.js";
+import { errorTexts } from "./errors.js";
 import * as file from "./file.js";
-import * as groups from "./groups.js";
-import * as heat from "./heat.js";
-import { wordsOf } from "./problems.js";
-import { Problem, events, hasKey, known, loadInfo, setKey } from "./server.js";
+import * as heatmap from "./heatmap.js";
 import * as search from "./search.js";
-import { choose, other, say, translate } from "./words.js";
+import { otherLanguage, setLanguage, t, translateDocument } from "./strings.js";
 
-const panels = { compare, heat, search, groups, file };
-const tabs = get("tabs");
-// The address remembers the tab as #/heat, not #heat: the browser would scroll to that element and start the Tab key there.
-const named = () => Object.keys(panels).find(name => location.hash === `#/${name}`) ?? "compare";
-let open = named();
-let line = null; // what the line at the top says, null when the server is there
+const panels = { compare, heatmap, search, clusters, file };
+const tabs = byId("tabs");
+// The URL has the tab as #/heatmap, not #heatmap: the browser would scroll to that element and move the focus there.
+const tabOfUrl = () => Object.keys(panels).find(name => location.hash === `#/${name}`) ?? "compare";
+let activeTab = tabOfUrl();
+let connectionText = null; // function that returns the text of the notice at the top; null while online
 
 function openTab(name) {
-  open = name;
-  for (const each of Object.keys(panels)) {
-    const tab = get(`tab-${each}`);
-    tab.setAttribute("aria-selected", String(each === name));
-    tab.tabIndex = each === name ? 0 : -1;
-    show(get(each), each === name);
+  activeTab = name;
+  for (const panel of Object.keys(panels)) {
+    const tab = byId(`tab-${panel}`);
+    tab.setAttribute("aria-selected", String(panel === name));
+    tab.tabIndex = panel === name ? 0 : -1;
+    show(byId(panel), panel === name);
   }
-  if (named() !== name) history.replaceState(null, "", `#/${name}`);
-  if (known()) panels[name].start();
+  if (tabOfUrl() !== name) history.replaceState(null, "", `#/${name}`);
+  if (serverInfo()) panels[name].start();
 }
 
-function draw() {
-  translate();
-  const button = get("language");
-  button.textContent = other() === "ko" ? "한국어" : "English";
-  button.lang = other();
-  document.title = `kosbert · ${say("tagline")}`;
-  const connection = get("connection");
-  show(connection, line !== null);
-  connection.textContent = line ? line() : "";
-  const info = known();
-  show(get("report"), Boolean(info?.report));
-  show(get("change-key"), Boolean(info?.keys));
-  get("about").textContent = info
-    ? say("about", { model: info.model, dimensions: info.dimensions, length: info.max_length, backend: info.backend, version: info.version }) : "";
-  for (const panel of Object.values(panels)) panel.draw();
+function render() {
+  translateDocument();
+  const button = byId("language");
+  button.textContent = otherLanguage() === "ko" ? "한국어" : "English";
+  button.lang = otherLanguage();
+  document.title = `kosbert · ${t("tagline")}`;
+  const connection = byId("connection");
+  show(connection, connectionText !== null);
+  connection.textContent = connectionText ? connectionText() : "";
+  const info = serverInfo();
+  show(byId("report"), Boolean(info?.report));
+  show(byId("change-key"), Boolean(info?.requires_key));
+  byId("about").textContent = info
+    ? t("about", { model: info.model, dimensions: info.dimensions, length: info.max_length, backend: info.backend, version: info.version }) : "";
+  for (const panel of Object.values(panels)) panel.render();
 }
 
-/** Ask the server what it is, then start the open function. */
-async function begin() {
+/** Load the server's info, then start the active tab; return whether that worked. */
+async function connect() {
   try {
     await loadInfo();
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    if (error.status !== 401 && !error.gone) line = () => wordsOf(error).join(" ");
-    draw();
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status !== 401 && !error.offline) connectionText = () => errorTexts(error).join(" ");
+    render();
     return false;
   }
-  show(get("key-form"), false);
-  draw();
-  panels[open].start();
+  show(byId("key-form"), false);
+  render();
+  panels[activeTab].start();
   return true;
 }
 
-function askForKey(words) {
-  show(get("key-form"));
-  get("key-note").textContent = say(words);
-  get("key").focus();
+function showKeyForm(note) {
+  show(byId("key-form"));
+  byId("key-note").textContent = t(note);
+  byId("key").focus();
 }
 
-events.addEventListener("gone", () => { line = () => say("gone"); draw(); });
-events.addEventListener("back", () => { line = null; announce(say("back")); begin(); });
-events.addEventListener("key", () => askForKey(hasKey() ? "keyWrong" : "keyNeeded"));
+events.addEventListener("offline", () => { connectionText = () => t("offline"); render(); });
+events.addEventListener("online", () => { connectionText = null; announce(t("online")); connect(); });
+events.addEventListener("key-required", () => showKeyForm(hasKey() ? "keyInvalid" : "keyRequired"));
 
-get("key-form").addEventListener("submit", async event => {
+byId("key-form").addEventListener("submit", async event => {
   event.preventDefault();
-  setKey(get("key").value.trim());
-  if (await begin()) {
-    get("key").value = "";
-    get(`tab-${open}`).focus();
+  setKey(byId("key").value.trim());
+  if (await connect()) {
+    byId("key").value = "";
+    byId(`tab-${activeTab}`).focus();
   }
 });
-get("change-key").addEventListener("click", () => askForKey("keyNeeded"));
-get("language").addEventListener("click", () => {
-  choose(other());
-  draw();
-  if (!get("key-form").hidden) get("key-note").textContent = say(hasKey() ? "keyWrong" : "keyNeeded");
+byId("change-key").addEventListener("click", () => showKeyForm("keyRequired"));
+byId("language").addEventListener("click", () => {
+  setLanguage(otherLanguage());
+  render();
+  if (!byId("key-form").hidden) byId("key-note").textContent = t(hasKey() ? "keyInvalid" : "keyRequired");
 });
 tabs.addEventListener("click", event => {
   const tab = event.target.closest("[role=tab]");
   if (tab) openTab(tab.getAttribute("aria-controls"));
 });
-window.addEventListener("hashchange", () => openTab(named()));
-rove(tabs, "[role=tab]", tab => openTab(tab.getAttribute("aria-controls")));
+window.addEventListener("hashchange", () => openTab(tabOfUrl()));
+rovingTabindex(tabs, "[role=tab]", tab => openTab(tab.getAttribute("aria-controls")));
 
-compare.prepare();
-heat.prepare();
-search.prepare((query, text) => {
+compare.setup();
+heatmap.setup();
+search.setup((query, text) => {
   openTab("compare");
   compare.compare(query, text);
-  get("tab-compare").focus();
+  byId("tab-compare").focus();
 });
-groups.prepare();
-file.prepare();
-openTab(open);
-draw();
-begin();
+clusters.setup();
+file.setup();
+openTab(activeTab);
+render();
+connect();

@@ -1,93 +1,92 @@
-// Search in the mounted index as the user types.
+// Search tab: semantic search in the server's index as the user types.
 
-import { announce, debounced, get, latest, make, show } from "./dom.js";
-import { tell, tellBusy } from "./problems.js";
-import { ask, known } from "./server.js";
-import { decimal, say } from "./words.js";
+import { callApi, serverInfo } from "./api.js";
+import { announce, byId, create, debounce, latestOnly, show } from "./dom.js";
+import { showBusy, showError } from "./errors.js";
+import { formatDecimal, t } from "./strings.js";
 
 const EXAMPLE = "요즘 날씨가 어때요?";
 let hits = null;
-let problem = null;
-let why = () => {};
+let lastError = null;
+let explainHit = () => {};
 
-const query = get("query"), filter = get("filter"), hybrid = get("hybrid");
+const query = byId("query"), filter = byId("filter"), hybrid = byId("hybrid");
 
-const run = latest(async signal => {
-  const wanted = query.value.trim();
-  if (!known()?.index || !wanted) {
-    hits = problem = null;
-    draw();
+const run = latestOnly(async signal => {
+  const text = query.value.trim();
+  if (!serverInfo()?.index || !text) {
+    hits = lastError = null;
+    render();
     return;
   }
-  get("hits").setAttribute("aria-busy", "true");
+  byId("hits").setAttribute("aria-busy", "true");
   try {
-    const body = { query: wanted, k: 10, filter: filter.value.trim(), hybrid: hybrid.checked };
-    ({ hits } = await ask("search", body, { signal, waiting: seconds => tellBusy(get("search-problem"), seconds) }));
-    problem = null;
-    announce(hits.length ? say("searchFound", { count: hits.length }) : say("searchNothing"));
+    const body = { query: text, k: 10, filter: filter.value.trim(), hybrid: hybrid.checked };
+    ({ hits } = await callApi("search", body, { signal, onBusy: seconds => showBusy(byId("search-error"), seconds) }));
+    lastError = null;
+    announce(hits.length ? t("searchHits", { count: hits.length }) : t("searchNoHits"));
   } catch (error) {
     if (signal.aborted) return;
-    [problem, hits] = [error, null];
+    [lastError, hits] = [error, null];
   }
-  draw();
+  render();
 });
-const soon = debounced(run, 200);
+const runSoon = debounce(run, 200);
 
-export function start() { return soon.now(); }
+export function start() { return runSoon.now(); }
 
-export function draw() {
-  const index = known()?.index ?? null;
-  show(get("search-form"), index !== null);
-  show(get("filter-field"), Boolean(index?.fields?.length));
-  show(get("hybrid-field"), Boolean(index?.hybrid));
-  tell(get("search-problem"), problem);
-  const lead = get("search-lead");
+export function render() {
+  const index = serverInfo()?.index ?? null;
+  show(byId("search-form"), index !== null);
+  show(byId("filter-field"), Boolean(index?.fields?.length));
+  show(byId("hybrid-field"), Boolean(index?.hybrid));
+  showError(byId("search-error"), lastError);
+  const lead = byId("search-lead");
   if (index === null) {
-    if (known()) noIndex(lead, get("search-empty"));
-    get("hits").replaceChildren();
+    if (serverInfo()) showNoIndex(lead, byId("search-empty"));
+    byId("hits").replaceChildren();
     return;
   }
-  lead.textContent = say("searchLead", { count: index.sentences });
+  lead.textContent = t("searchLead", { count: index.sentences });
   if (index.fields?.length) {
-    const example = `${index.fields[0]}=${say("filterOther")}`;
-    get("filter-note").textContent = say("filterNote", { fields: index.fields.join(", "), example });
+    const example = `${index.fields[0]}=${t("filterValue")}`;
+    byId("filter-note").textContent = t("filterNote", { fields: index.fields.join(", "), example });
     filter.placeholder = example;
   }
-  const empty = get("search-empty");
+  const empty = byId("search-empty");
   show(empty, hits !== null && !hits.length);
-  empty.textContent = say("searchNothing");
-  const list = get("hits");
+  empty.textContent = t("searchNoHits");
+  const list = byId("hits");
   list.removeAttribute("aria-busy");
-  list.replaceChildren(...(hits ?? []).map(drawHit));
+  list.replaceChildren(...(hits ?? []).map(renderHit));
 }
 
-/** Where there is no index: how to get one. */
-export function noIndex(lead, place) {
-  lead.textContent = say("searchNone");
-  const [file, index] = [say("sampleFile"), say("sampleIndex")];
-  place.replaceChildren(make("code", { text: `kosbert index build ${file} --out ${index} --hybrid` }),
-    make("code", { text: `kosbert serve --index ${index}` }));
-  show(place);
+/** Explain how to build an index. */
+export function showNoIndex(lead, box) {
+  lead.textContent = t("searchNoIndex");
+  box.replaceChildren(create("code", { text: "kosbert index build sentences.csv --out my-index --hybrid" }),
+    create("code", { text: "kosbert serve --index my-index" }));
+  show(box);
 }
 
-function drawHit(hit) {
+function renderHit(hit) {
   const cosine = Number.isFinite(hit.cosine) ? hit.cosine : hit.score;
   const metadata = Object.entries(hit.metadata ?? {}).filter(([, value]) => value !== null && value !== "");
-  return make("li", {},
-    make("span", { class: "score", style: { "--share": `${Math.max(0, Math.min(1, cosine)) * 100}%` }, text: decimal(cosine, 3) }),
-    make("div", {},
-      make("p", { lang: "ko", text: hit.text }),
-      metadata.length ? make("ul", { class: "chips" }, ...metadata.map(([name, value]) => make("li", {},
-        make("b", { text: name }), document.createTextNode(` ${typeof value === "object" ? JSON.stringify(value) : value}`)))) : null),
-    make("button", { type: "button", class: "quiet", text: say("why"), "aria-label": say("whySaid", { text: hit.text }),
-      on: { click: () => why(query.value.trim(), hit.text) } }));
+  return create("li", {},
+    create("span", { class: "score", style: { "--share": `${Math.max(0, Math.min(1, cosine)) * 100}%` }, text: formatDecimal(cosine, 3) }),
+    create("div", {},
+      create("p", { lang: "ko", text: hit.text }),
+      metadata.length ? create("ul", { class: "chips" }, ...metadata.map(([name, value]) => create("li", {},
+        create("b", { text: name }), document.createTextNode(` ${typeof value === "object" ? JSON.stringify(value) : value}`)))) : null),
+    create("button", { type: "button", class: "quiet", text: t("why"), "aria-label": t("whyLabel", { text: hit.text }),
+      on: { click: () => explainHit(query.value.trim(), hit.text) } }));
 }
 
-/** `explain(query, text)` is called when the user asks why a sentence was found. */
-export function prepare(explain) {
-  why = explain;
+/** `onExplain(query, text)` is called when the user asks why a sentence was found. */
+export function setup(onExplain) {
+  explainHit = onExplain;
   query.value = EXAMPLE;
-  query.addEventListener("input", soon);
-  filter.addEventListener("input", debounced(run, 500));
-  hybrid.addEventListener("change", () => soon.now());
+  query.addEventListener("input", runSoon);
+  filter.addEventListener("input", debounce(run, 500));
+  hybrid.addEventListener("change", () => runSoon.now());
 }

@@ -1,4 +1,4 @@
-"""Sentences beside each other: every cosine among some, and the words that make two alike.
+"""Compare sentences: pairwise cosine similarities, and the words behind the similarity of two sentences.
 
 POST /compare {"sentences": ["비가 온다", "폭우가 내린다", "주식이 올랐다"]}
 POST /explain {"left": "배송이 너무 늦어요", "right": "택배가 아직 안 왔어요"}
@@ -6,33 +6,33 @@ POST /explain {"left": "배송이 너무 늦어요", "right": "택배가 아직 
 
 from typing import Annotated
 
+import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from kosbert.search.explain import explain, without_each_word
+from kosbert.search.explain import explain_vectors, sentences_to_explain
 from kosbert.serving.errors import too_large
-from kosbert.serving.json_io import Body, answer, answer_numbers, read, takes
-from kosbert.serving.known import PrecomputedEncoder
+from kosbert.serving.json_io import RequestBody, json_response, json_response_float32, openapi_body, read_json
 from kosbert.serving.service import Service
 
-MOST_WORDS = 256
+MAX_WORDS = 256
 """Of both sentences of /explain: each word is one more text to encode."""
 
 
-class CompareRequest(Body):
+class CompareRequest(RequestBody):
     """Sentences to compare with each other."""
 
     sentences: Annotated[list[str], Field(min_length=2, max_length=50)]
 
 
-class CompareAnswer(BaseModel):
-    """The cosine of each with each."""
+class CompareResponse(BaseModel):
+    """Cosine similarity matrix."""
 
     cosines: list[list[float]]
 
 
-class ExplainRequest(Body):
+class ExplainRequest(RequestBody):
     """Two sentences."""
 
     left: str
@@ -40,14 +40,14 @@ class ExplainRequest(Body):
 
 
 class WordEffect(BaseModel):
-    """A word, and how far the cosine falls without it."""
+    """A word, and how much the cosine similarity drops without it."""
 
     word: str
     effect: float
 
 
-class ExplainAnswer(BaseModel):
-    """The cosine of two sentences, and what each word did for it."""
+class ExplainResponse(BaseModel):
+    """Cosine similarity of two sentences, and the effect of each word."""
 
     cosine: float
     left: list[WordEffect]
@@ -55,35 +55,37 @@ class ExplainAnswer(BaseModel):
 
 
 def compare_routes(service: Service) -> APIRouter:
-    """The endpoints that compare sentences."""
+    """Return the routes that compare sentences."""
     router = APIRouter(tags=["kosbert"])
 
-    @router.post("/compare", response_model=CompareAnswer, openapi_extra=takes(CompareRequest))
+    @router.post("/compare", response_model=CompareResponse, openapi_extra=openapi_body(CompareRequest))
     async def compare(request: Request) -> Response:
-        """Cosine of each of 2 to 50 sentences with each."""
-        wanted = await read(request, CompareRequest)
-        encoded = await service.encode(wanted.sentences, request.scope["account"], param="sentences")
-        vectors = encoded.shortened(None)
-        return answer_numbers({"cosines": vectors @ vectors.T}, encoded.headers)
+        """Pairwise cosine similarities of 2 to 50 sentences."""
+        body = await read_json(request, CompareRequest)
+        encoded = await service.encode(body.sentences, request.state.context, param="sentences")
+        embeddings = encoded.embeddings()
+        return json_response_float32({"cosines": embeddings @ embeddings.T}, encoded.headers)
 
-    @router.post("/explain", response_model=ExplainAnswer, openapi_extra=takes(ExplainRequest))
-    async def explained(request: Request) -> Response:
-        """How far the cosine of two sentences falls when a word of either is left out."""
-        wanted = await read(request, ExplainRequest)
-        left, right = wanted.left, wanted.right
-        service.check_texts([left], "left")
-        service.check_texts([right], "right")
-        words = len(left.split()) + len(right.split())
-        if words > MOST_WORDS:
-            raise too_large(f"{words:,} words are too many to explain: send at most {MOST_WORDS}", param="left")
-        texts = list(dict.fromkeys([left, right, *without_each_word(left), *without_each_word(right)]))
-        model, account = service.model, request.scope["account"]
-        encoded = await service.compute(model, await service.prepare(model, texts, account), account, param="left")
-        (found,) = explain(PrecomputedEncoder(dict(zip(texts, encoded.vectors, strict=True))), left, [right])
+    @router.post("/explain", response_model=ExplainResponse, openapi_extra=openapi_body(ExplainRequest))
+    async def explain(request: Request) -> Response:
+        """How much the cosine similarity of two sentences drops when a word is removed."""
+        body = await read_json(request, ExplainRequest)
+        left, right = body.left, body.right
+        service.check_inputs([left], "left")
+        service.check_inputs([right], "right")
+        word_count = len(left.split()) + len(right.split())
+        if word_count > MAX_WORDS:
+            raise too_large(f"{word_count:,} words are too many: send at most {MAX_WORDS}", param="left")
+        sentences = sentences_to_explain(left, [right])
+        distinct = {text: row for row, text in enumerate(dict.fromkeys(sentences))}
+        # Unchecked: a sentence of one word is empty without it.
+        encoded = await service.encode(list(distinct), request.state.context, param="left", check=False)
+        vectors = encoded.embeddings()[np.array([distinct[text] for text in sentences])]
+        (explanation,) = explain_vectors(vectors, left, [right])
         effects = {
-            side: [{"word": each.word, "effect": each.effect} for each in words_of]
-            for side, words_of in (("left", found.query), ("right", found.hit))
+            side: [{"word": effect.word, "effect": effect.effect} for effect in word_effects]
+            for side, word_effects in (("left", explanation.query), ("right", explanation.hit))
         }
-        return answer({"cosine": found.cosine, **effects})
+        return json_response({"cosine": explanation.cosine, **effects})
 
     return router

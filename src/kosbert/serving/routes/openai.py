@@ -1,4 +1,4 @@
-"""Embeddings as OpenAI's API has them: its clients work with another base_url and nothing else changed.
+"""OpenAI's embeddings API: its clients work with only the base_url changed.
 
 POST /v1/embeddings {"model": "builtin", "input": ["오늘 날씨가 좋다."]}
 """
@@ -10,16 +10,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from kosbert.serving.errors import ApiError, too_large
-from kosbert.serving.json_io import Body, answer, answer_numbers, read, takes
-from kosbert.serving.limits import MOST_CHARACTERS
-from kosbert.serving.service import Encoded, Service
+from kosbert.serving.errors import ApiError
+from kosbert.serving.json_io import RequestBody, json_response, json_response_float32, openapi_body, read_json
+from kosbert.serving.service import Service
 
 Token = Annotated[int, Field(ge=0)]
 
 
-class EmbeddingsRequest(Body):
-    """What OpenAI's clients send."""
+class EmbeddingsRequest(RequestBody):
+    """The request of OpenAI's clients."""
 
     input: (
         Annotated[str, Field(min_length=1)]
@@ -27,7 +26,7 @@ class EmbeddingsRequest(Body):
         | Annotated[list[Token], Field(min_length=1)]
         | Annotated[list[Annotated[list[Token], Field(min_length=1)]], Field(min_length=1)]
     ) = Field(description="A text, texts, or token ids of the model's own tokenizer.")
-    model: str = Field(description="The name that GET /v1/models tells.")
+    model: str = Field(description="The model name from GET /v1/models.")
     dimensions: Annotated[int, Field(ge=1)] | None = Field(None, description="Keep only the first dimensions.")
     encoding_format: Literal["float", "base64"] | None = Field(
         None, description="float (the default), or base64 of little-endian float32."
@@ -36,7 +35,7 @@ class EmbeddingsRequest(Body):
 
 
 class Embedding(BaseModel):
-    """One vector."""
+    """One embedding."""
 
     object: Literal["embedding"]
     index: int
@@ -44,14 +43,14 @@ class Embedding(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens that the model read."""
+    """Number of tokens."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class EmbeddingsAnswer(BaseModel):
-    """The vectors in the order of the texts."""
+class EmbeddingsResponse(BaseModel):
+    """Embeddings in the order of the texts."""
 
     object: Literal["list"]
     data: list[Embedding]
@@ -60,7 +59,7 @@ class EmbeddingsAnswer(BaseModel):
 
 
 class Model(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     id: str
     object: Literal["model"]
@@ -68,65 +67,49 @@ class Model(BaseModel):
     owned_by: str
 
 
-class ModelsAnswer(BaseModel):
-    """The one model that is served."""
+class ModelsResponse(BaseModel):
+    """The list of models; this server has one."""
 
     object: Literal["list"]
     data: list[Model]
 
 
 def openai_routes(service: Service) -> APIRouter:
-    """The endpoints below /v1."""
+    """Return the routes under /v1."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
-    @router.post("/embeddings", response_model=EmbeddingsAnswer, openapi_extra=takes(EmbeddingsRequest))
+    @router.post("/embeddings", response_model=EmbeddingsResponse, openapi_extra=openapi_body(EmbeddingsRequest))
     async def embeddings(request: Request) -> Response:
-        """Vectors of texts, of length 1."""
-        wanted = await read(request, EmbeddingsRequest)
+        """Normalized embeddings of texts."""
+        body = await read_json(request, EmbeddingsRequest)
         name = service.model.name
-        if wanted.model != name:
-            raise ApiError(404, f"this server has only the model {name}: ask for it", code="model_not_found",
+        if body.model != name:
+            raise ApiError(404, f"this server has only the model {name}: request that one", code="model_not_found",
                            param="model")  # fmt: skip
-        encoded = await _encoded(service, wanted, request)
-        vectors = encoded.shortened(wanted.dimensions)
-        found: list[Any] = (
+        inputs: Any = [body.input] if isinstance(body.input, str) or isinstance(body.input[0], int) else body.input
+        encoded = await service.encode(inputs, request.state.context, param="input")
+        vectors = encoded.embeddings(body.dimensions)
+        rows: list[Any] = (
             [base64.b64encode(row).decode("ascii") for row in vectors.astype("<f4", copy=False)]
-            if wanted.encoding_format == "base64"
+            if body.encoding_format == "base64"
             else list(vectors)
         )
         tokens = encoded.prepared.tokens
-        return answer_numbers(
+        return json_response_float32(
             {
                 "object": "list",
-                "data": [
-                    {"object": "embedding", "index": index, "embedding": embedding}
-                    for index, embedding in enumerate(found)
-                ],
+                "data": [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)],
                 "model": encoded.model.name,
                 "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
             },
             encoded.headers,
         )
 
-    @router.get("/models", response_model=ModelsAnswer)
+    @router.get("/models", response_model=ModelsResponse)
     async def models() -> Response:
-        """The model that is served."""
+        """The served model."""
         model = service.model
-        row = {"id": model.name, "object": "model", "created": model.created, "owned_by": "kosbert"}
-        return answer({"object": "list", "data": [row]})
+        entry = {"id": model.name, "object": "model", "created": model.created, "owned_by": "kosbert"}
+        return json_response({"object": "list", "data": [entry]})
 
     return router
-
-
-async def _encoded(service: Service, wanted: EmbeddingsRequest, request: Request) -> Encoded:
-    account = request.scope["account"]
-    if isinstance(wanted.input, str):
-        return await service.encode([wanted.input], account, param="input")
-    if isinstance(wanted.input[0], str):
-        return await service.encode(wanted.input, account, param="input")
-    lists: Any = [wanted.input] if isinstance(wanted.input[0], int) else wanted.input
-    service.check_count(len(lists), "input")
-    if sum(map(len, lists)) > MOST_CHARACTERS:
-        raise too_large(f"more than {MOST_CHARACTERS:,} token ids are too many: send fewer", param="input")
-    model = service.model
-    return await service.compute(model, model.prepare_tokens(lists), account, param="input")

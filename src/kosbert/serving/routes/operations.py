@@ -1,42 +1,40 @@
-"""What those who run the server ask it: is it alive, is it ready, what does it do, what is it."""
-
-from typing import Any
+"""Health and readiness probes, Prometheus metrics, and information about the server."""
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel
 
 import kosbert
-from kosbert.serving.errors import ApiError
-from kosbert.serving.json_io import answer
+from kosbert.serving.errors import ApiError, shutting_down
+from kosbert.serving.json_io import json_response
 from kosbert.serving.service import Service
 
 
 class Status(BaseModel):
-    """A word."""
+    """alive or ready."""
 
     status: str
 
 
 class IndexInfo(BaseModel):
-    """The mounted index."""
+    """The search index."""
 
     sentences: int
     fields: list[str]
     hybrid: bool
-    kind: str
+    backend: str
 
 
 class LimitsInfo(BaseModel):
-    """What a request may hold."""
+    """Limits per request."""
 
-    body_bytes: int
-    texts: int
-    tokens: int
+    max_body_bytes: int
+    max_texts: int
+    max_tokens: int
 
 
 class Info(BaseModel):
-    """What is served."""
+    """The model, the index and the limits."""
 
     model: str
     dimensions: int
@@ -46,55 +44,55 @@ class Info(BaseModel):
     index: IndexInfo | None
     limits: LimitsInfo
     report: bool
-    keys: bool
+    requires_key: bool
 
 
 def operations_routes(service: Service) -> APIRouter:
-    """The endpoints without texts."""
+    """Return the routes for operators."""
     router = APIRouter(tags=["operations"])
 
     @router.get("/health", response_model=Status)
     async def health() -> Response:
-        """200 as long as the process can answer; else it must be started anew."""
-        if service.gatherer.failed:
-            raise ApiError(500, "the model has stopped: restart the server", code="failed")
-        return answer({"status": "alive"})
+        """Liveness probe: 200 unless the process must be restarted."""
+        if service.batcher.failed:
+            raise ApiError(500, "the model thread has died: restart the server", code="model_failed")
+        return json_response({"status": "alive"})
 
     @router.get("/ready", response_model=Status)
     async def ready() -> Response:
-        """200 while requests are taken, 503 while shutting down."""
+        """Readiness probe: 200 while requests are accepted, 503 during shutdown."""
         if service.closing:
-            raise ApiError(503, "the server is shutting down: try another", code="closing", retry_after=5)
-        return answer({"status": "ready"})
+            raise shutting_down()
+        return json_response({"status": "ready"})
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Counters for Prometheus."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        """Prometheus metrics."""
+        return Response(service.metrics.export(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @router.get("/info", response_model=Info)
     async def info() -> Response:
         """The model, the index and the limits."""
         encoder, limits = service.model.encoder, service.settings.limits
-        return answer(
+        index = service.index.index if service.index else None
+        return json_response(
             {
                 "model": service.model.name,
                 "dimensions": encoder.dim,
                 "max_length": encoder.max_length,
                 "backend": service.model.backend,
                 "version": kosbert.__version__,
-                "index": _index(service),
-                "limits": {"body_bytes": limits.body_bytes, "texts": limits.texts, "tokens": limits.tokens},
+                "index": None if index is None else {
+                    "sentences": len(index), "fields": index.fields, "hybrid": bool(index.lexical),
+                    "backend": index.backend,
+                },
+                "limits": {
+                    "max_body_bytes": limits.max_body_bytes, "max_texts": limits.max_texts,
+                    "max_tokens": limits.max_tokens,
+                },
                 "report": service.settings.report is not None,
-                "keys": bool(service.keys),
+                "requires_key": bool(service.keys),
             }
-        )
+        )  # fmt: skip
 
     return router
-
-
-def _index(service: Service) -> dict[str, Any] | None:
-    if service.index is None:
-        return None
-    index = service.index.index
-    return {"sentences": len(index), "fields": index.fields, "hybrid": bool(index.lexical), "backend": index.backend}

@@ -1,7 +1,7 @@
-"""Search and groups over the index that the server was started with.
+"""Search and clustering over the index of the server.
 
 POST /search {"query": "배송이 늦어요", "k": 5}
-POST /cluster {"count": 8}
+POST /cluster {"n_clusters": 8}
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,24 +11,24 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from kosbert.serving.errors import ApiError
-from kosbert.serving.json_io import Body, answer, read, takes
+from kosbert.serving.json_io import RequestBody, json_response, openapi_body, read_json
 from kosbert.serving.service import Service
 
 if TYPE_CHECKING:
     from kosbert.serving.index_service import IndexService
 
 
-class SearchRequest(Body):
-    """What to look for."""
+class SearchRequest(RequestBody):
+    """A search query."""
 
     query: str
     k: Annotated[int, Field(ge=1, le=100)] = 10
     filter: Annotated[str, Field(max_length=1_000)] = Field("", description="Such as source=news,year>=2020.")
-    hybrid: bool = Field(False, description="Also count common words.")
+    hybrid: bool = Field(False, description="Combine with BM25 keyword search.")
 
 
 class Hit(BaseModel):
-    """A sentence that was found; the best has the highest score."""
+    """A search result."""
 
     id: str
     text: str
@@ -37,70 +37,70 @@ class Hit(BaseModel):
     metadata: dict[str, Any]
 
 
-class SearchAnswer(BaseModel):
-    """The hits, best first."""
+class SearchResponse(BaseModel):
+    """Search results, best first."""
 
     hits: list[Hit]
 
 
-class ClusterRequest(Body):
-    """How to group."""
+class ClusterRequest(RequestBody):
+    """How to cluster."""
 
-    count: Annotated[int, Field(ge=0, le=100)] = Field(
-        0, description="Groups of kmeans; 0 chooses by the number of texts."
+    n_clusters: Annotated[int, Field(ge=0, le=100)] = Field(
+        0, description="Number of k-means clusters; 0 chooses it from the number of texts."
     )
     method: Literal["kmeans", "agglomerative", "hdbscan"] = "kmeans"
 
 
-class Group(BaseModel):
-    """Sentences that belong together."""
+class Cluster(BaseModel):
+    """A cluster: its topic words and its most central sentences."""
 
-    number: int
+    id: int
     size: int
-    label: list[str]
-    examples: list[str]
+    topic: list[str]
+    representatives: list[str]
 
 
 class Point(BaseModel):
-    """A sentence on the map; group -1 is none."""
+    """A sentence on the map; cluster -1 is noise."""
 
     x: float
     y: float
-    group: int
+    cluster: int
     text: str
 
 
-class ClusterAnswer(BaseModel):
-    """The groups, largest first, and a map of the sentences."""
+class ClusterResponse(BaseModel):
+    """The clusters, largest first, and a map of the sentences."""
 
-    groups: list[Group]
+    clusters: list[Cluster]
     points: list[Point]
 
 
 def search_routes(service: Service) -> APIRouter:
-    """The endpoints that need an index."""
+    """Return the routes that need an index."""
     router = APIRouter(tags=["kosbert"])
 
-    def index() -> "IndexService":
+    def require_index() -> "IndexService":
         if service.index is None:
-            raise ApiError(404, "no index is mounted: start the server with --index DIR", code="no_index")
+            raise ApiError(404, "this server has no index: start it with --index DIR", code="no_index")
         return service.index
 
-    @router.post("/search", response_model=SearchAnswer, openapi_extra=takes(SearchRequest))
+    @router.post("/search", response_model=SearchResponse, openapi_extra=openapi_body(SearchRequest))
     async def search(request: Request) -> Response:
-        """The sentences of the index that are nearest to a query in meaning."""
-        mounted = index()
-        wanted = await read(request, SearchRequest)
-        encoded = await service.encode([wanted.query], request.scope["account"], param="query")
-        hits = await mounted.search(wanted.query, encoded.vectors[0], wanted.k, wanted.filter, wanted.hybrid)
+        """The sentences of the index that are closest to a query in meaning."""
+        index = require_index()
+        body = await read_json(request, SearchRequest)
+        encoded = await service.encode([body.query], request.state.context, param="query")
+        hits = await index.search(body.query, encoded.vectors[0], body.k, body.filter, body.hybrid)
         fields = ("id", "text", "score", "cosine", "metadata")
-        return answer({"hits": [{name: getattr(hit, name) for name in fields} for hit in hits]}, encoded.headers)
+        return json_response({"hits": [{name: getattr(hit, name) for name in fields} for hit in hits]}, encoded.headers)
 
-    @router.post("/cluster", response_model=ClusterAnswer, openapi_extra=takes(ClusterRequest))
+    @router.post("/cluster", response_model=ClusterResponse, openapi_extra=openapi_body(ClusterRequest))
     async def cluster(request: Request) -> Response:
-        """Groups of a sample of the index, with topics and a map."""
-        mounted = index()
-        wanted = await read(request, ClusterRequest)
-        return answer(await mounted.grouped(wanted.method, wanted.count))
+        """Clusters of a sample of the index, with topics and a map."""
+        index = require_index()
+        body = await read_json(request, ClusterRequest)
+        return json_response(await index.cluster(body.method, body.n_clusters))
 
     return router
