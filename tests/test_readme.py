@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 # Not run here: they install the project, need the network, take minutes, or run this very test.
 NOT_RUN = ("make ", "pip install ", "kosbert data fetch ", "kosbert study ")
@@ -59,6 +61,7 @@ def test_make_targets_exist() -> None:
     assert {"study", "test"} <= shown <= targets
 
 
+@pytest.mark.slow
 def test_commands_and_code_run(tmp_path: Path) -> None:
     """One test, because later commands read what earlier ones wrote."""
     (tmp_path / "my.csv").write_text("질문,답변,점수\n비가 오나요?,네 와요,4\n", encoding="utf-8")
