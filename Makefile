@@ -1,4 +1,4 @@
-# kosbert: `make study` shows the main job, `make test` checks everything; both set themselves up.
+# kosbert: `make study` runs the main study, `make test` runs all tests; both install what they need.
 SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
@@ -10,14 +10,14 @@ help:  ## show this list
 
 setup: .venv/.installed  ## create .venv with the tested versions
 
-# Installs again only when the requirements change. The constraints keep torch at the tested version.
+# Reinstalls only when the requirements change. The constraints pin torch.
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kosbert needs Python 3.11 or newer: run make PYTHON=python3.11 setup")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	@touch $@
 
-study: setup  ## answer the main question on the sample set, offline, with a report
+study: setup  ## run the main study (order of NLI and STS) on the sample set, offline, with a report
 	$(BIN)/kosbert study order --preset quick
 
 test: setup  ## run all tests
@@ -64,7 +64,7 @@ builtin: setup  ## train the built-in models from scratch: corpus, two teachers,
 bench: setup  ## run the benchmarks (minutes)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-clean:  ## remove what the commands above made, but for studies and runs
+clean:  ## remove the environment and caches; studies and runs stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

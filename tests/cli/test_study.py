@@ -1,7 +1,6 @@
 """`kosbert study`: output, files and exit codes."""
 
 import json
-import os
 import subprocess
 import sys
 from functools import partial
@@ -156,7 +155,7 @@ def test_list_of_an_empty_store(call):
     assert "There are no studies in studies yet. Run one: kosbert study order" in call("list")[1]
 
 
-@pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
+@pytest.mark.real_data
 def test_tfidf_reaches_known_score_on_korsts(tmp_path):
     from kosbert.study.config import StudyConfig
     from kosbert.study.plan import plan_study

@@ -1,6 +1,5 @@
 """The minimal pairs: enough items, well formed, and each shows its phenomenon."""
 
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -153,7 +152,7 @@ def test_particles_agree_with_their_words() -> None:
             assert set(wrong_particles(text)) <= no_particles, text
 
 
-@pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
+@pytest.mark.real_data
 @pytest.mark.parametrize("reference", ["korsts-train", "korsts-dev", "korsts-test", "klue-sts-train", "klue-sts-dev"])
 def test_no_sentence_is_copied_from(reference: str) -> None:
     sentences = {text for row in data.load(reference, download=False) for text in data.sentences_of(row)}

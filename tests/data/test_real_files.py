@@ -1,17 +1,14 @@
 """Published files in KOSBERT_DATA have the published row counts, checksums and content."""
 
-import os
-
 import pytest
 
 from kosbert import data
 from kosbert.data.locate import find, verified
 
 SPLITS = [(d, split) for d in data.datasets().values() for split in d.splits if d.splits[split].files]
-needs_data = pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 
 
-@needs_data
+@pytest.mark.real_data
 @pytest.mark.parametrize(("dataset", "split"), SPLITS, ids=[f"{d.name}-{split}" for d, split in SPLITS])
 def test_row_count_is_as_published(dataset: data.Dataset, split: str) -> None:
     if not data.available(dataset, split):
@@ -22,7 +19,7 @@ def test_row_count_is_as_published(dataset: data.Dataset, split: str) -> None:
     assert all(text is not None for row in rows[:100] for text in data.sentences_of(row))
 
 
-@needs_data
+@pytest.mark.real_data
 @pytest.mark.parametrize(("dataset", "split"), SPLITS, ids=[f"{d.name}-{split}" for d, split in SPLITS])
 def test_checksum_is_as_published(dataset: data.Dataset, split: str) -> None:
     if dataset.name == "nsmc" and data.available(data.get("nsmc-part"), "train"):

@@ -1,6 +1,5 @@
 """Slices, leakage masks, and human agreement against its theoretical value."""
 
-import os
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +11,6 @@ from scipy.stats import spearmanr
 from kosbert import data
 from kosbert.data.records import ScoredPair
 from kosbert.evaluation.slices import MIN_PAIRS, bigram_overlap, human_agreement, leaked_pairs, score_slices, terciles
-
-real_data = pytest.mark.skipif("KOSBERT_DATA" not in os.environ, reason="needs real data: set KOSBERT_DATA")
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60))
@@ -145,7 +142,7 @@ def test_agreement_is_none_without_votes_or_variation() -> None:
     assert human_agreement([ScoredPair("가", "나", 1.0, votes=(1.0, 1.0))] * 30, draws=5) is None
 
 
-@real_data
+@pytest.mark.real_data
 def test_real_datasets_have_six_sources() -> None:
     for reference in ("korsts-test", "klue-sts-dev"):
         pairs = data.load(reference)
@@ -155,7 +152,7 @@ def test_real_datasets_have_six_sources() -> None:
         assert sum(score.pairs for score in sources) == len(pairs)
 
 
-@real_data
+@pytest.mark.real_data
 def test_human_agreement_of_klue_sts() -> None:
     agreement = human_agreement(data.load("klue-sts-dev"), draws=100)
     assert (agreement.pairs, agreement.votes) == (519, 3262)

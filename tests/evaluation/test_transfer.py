@@ -1,6 +1,5 @@
 """SentEval's protocol: equal to a plain implementation with scikit-learn, without leaks, with known answers."""
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,8 +24,6 @@ from kosbert.evaluation.transfer import (
 )
 from kosbert.evaluation.transfer_tasks import TASKS, TaskEmbeddings, TransferTask
 from kosbert.model.baselines import RandomWords
-
-needs_data = pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 
 
 class BagOfWords:
@@ -261,7 +258,7 @@ def test_limit_samples_rows_of_each_split() -> None:
         transfer(RandomWords(16), "ko", tasks=["sample"], limit=1)
 
 
-@needs_data
+@pytest.mark.real_data
 @pytest.mark.parametrize("task", TASKS, ids=[task.name for task in TASKS])
 def test_every_task_on_real_data(task: TransferTask) -> None:
     try:

@@ -19,8 +19,6 @@ from kosbert.evaluation.transfer_tasks import (
     suite_tasks,
 )
 
-needs_data = pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
-
 
 def test_every_task_has_existing_datasets_and_a_supported_set_of_splits() -> None:
     for task in TASKS:
@@ -102,7 +100,7 @@ def test_suite_tasks_are_selected_by_name() -> None:
         suite_tasks("ko", ["nsmcc"])
 
 
-@needs_data
+@pytest.mark.real_data
 def test_number_of_3i4k_test_rows_that_are_in_train() -> None:
     try:
         _, rows = next(task for task in TASKS if task.name == "3i4k").load()
@@ -113,7 +111,7 @@ def test_number_of_3i4k_test_rows_that_are_in_train() -> None:
     assert (len(seen), len(set(seen))) == (612, 576)  # rows, texts
 
 
-@needs_data
+@pytest.mark.real_data
 def test_blocks_of_parakqc_share_topic_and_type() -> None:
     """`paraphrase_pairs` relies on blocks of fifty groups with one topic and one type of utterance."""
     path = Path(os.environ["KOSBERT_DATA"]) / "parakqc" / "paraKQC_v1.txt"

@@ -1,7 +1,6 @@
 """Baselines: known scores, lookup of word vectors, names and errors."""
 
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from kosbert.evaluation.sts import score_pairs
 from kosbert.model import load, load_any
 from kosbert.model.baselines import CharacterTfidf, RandomSentences, RandomWords, StaticWords
 
-needs_data = pytest.mark.skipif(not os.environ.get("KOSBERT_DATA"), reason="KOSBERT_DATA is not set")
 VECTORS = {"학교": (1, 0, 0), "학": (0, 0, 9), "간다": (0, 1, 0), ".": (0, 0, 3), "school": (2, 2, 2), "3월": (5, 0, 0)}
 LINES = [" ".join(map(str, (word, *numbers))) for word, numbers in VECTORS.items()]
 
@@ -27,7 +25,7 @@ def vectors(tmp_path: Path) -> Path:
     return file
 
 
-@needs_data
+@pytest.mark.real_data
 @pytest.mark.parametrize(("reference", "expected"), [("korsts-test", 0.6611), ("klue-sts-dev", 0.293)])
 def test_tfidf_reaches_the_known_score(reference: str, expected: float) -> None:
     for split in (reference, "korsts-train"):

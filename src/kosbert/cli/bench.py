@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, out, print_json, whole
+from kosbert.cli.output import DataDirOption, JsonOption, out, print_json, wrapped
 from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _print_table(result: "BenchmarkResult", on: str) -> None:
         f"{result.model}: {result.parameters / 1e6:.1f}M parameters, {result.sentences} texts of {on}, "
         f"{result.tokens_per_sentence:.1f} tokens each, {result.threads} threads, peak {result.peak_gflops:.0f} GFLOP/s"
     )
-    table = Table(whole("method"), title=title, box=box.SIMPLE, collapse_padding=True, pad_edge=False)
+    table = Table(wrapped("method"), title=title, box=box.SIMPLE, collapse_padding=True, pad_edge=False)
     for heading in ("texts/s", "ratio", "min to max", "of peak", "min cosine", "p50 ms", "p99 ms"):
         table.add_column(heading, justify="right")
     for method in result.methods:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
-from kosbert.cli.output import JsonOption, out, print_json, whole
+from kosbert.cli.output import JsonOption, out, print_json, wrapped
 from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def cluster(
 
 def _print_report(report: "ClusterReport") -> None:
     table = Table(
-        Column("size", justify="right"), Column("stability", justify="right"), whole("topic"), whole("representatives"),
+        Column("size", justify="right"), Column("stability", justify="right"),
+        wrapped("topic"), wrapped("representatives"),
         box=box.SIMPLE, pad_edge=False,
     )  # fmt: skip
     for cluster in report.clusters:

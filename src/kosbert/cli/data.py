@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kosbert import data
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, wrapped
 from kosbert.data.locate import find, locate, verified
 from kosbert.data.registry import Dataset
 from kosbert.errors import KosbertError
@@ -35,7 +35,7 @@ def list_(
     if json:
         print_json([_to_dict(dataset, data_dir) for dataset in datasets])
         return
-    columns = (whole("name"), "task", "lang", whole("splits (rows)"), "license", "local")
+    columns = (wrapped("name"), "task", "lang", wrapped("splits (rows)"), "license", "local")
     table = Table(*columns, title=f"{len(datasets)} data sets")
     for dataset in datasets:
         splits = ", ".join(f"{name} {split.rows:,}" if split.rows else name for name, split in dataset.splits.items())
@@ -136,7 +136,7 @@ def show(
     out.print(f"[bold]{reference}[/]: {len(rows):,} rows. {dataset.description}")
     out.print(f"{dataset.license} · {dataset.home}\n", style="dim")
     if shown:
-        table = Table(*map(whole, asdict(shown[0])))
+        table = Table(*map(wrapped, asdict(shown[0])))
         for row in shown:
             table.add_row(*(escape(str(cell)) for cell in asdict(row).values()))
         out.print(table)

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
-from kosbert.cli.output import JsonOption, out, print_json, whole
+from kosbert.cli.output import JsonOption, out, print_json, wrapped
 from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def mine(
 
 def _print_report(report: "MiningReport") -> None:
     table = Table(
-        Column("cosine", justify="right"), Column("lines", justify="right"), whole("sentence 1"), whole("sentence 2"),
+        Column("cosine", justify="right"), Column("lines", justify="right"),
+        wrapped("sentence 1"), wrapped("sentence 2"),
         box=box.SIMPLE, pad_edge=False,
     )  # fmt: skip
     for pair in report.pairs:

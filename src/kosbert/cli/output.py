@@ -26,7 +26,7 @@ out = _PipeConsole()
 err = Console(stderr=True)
 
 
-def whole(name: str) -> Column:
+def wrapped(name: str) -> Column:
     """Return a table column that wraps long cells. By default rich truncates them with an ellipsis."""
     return Column(name, overflow="fold")
 

@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
 
-from kosbert.cli.output import JsonOption, out, print_json, whole
+from kosbert.cli.output import JsonOption, out, print_json, wrapped
 
 if TYPE_CHECKING:
     from kosbert.search.explain import Explanation, WordEffect
@@ -59,7 +59,7 @@ def _print_hits(hits: list["Hit"], *, hybrid: bool) -> None:
     numbers = ("cosine", "dense rank", "BM25 rank", "BM25") if hybrid else ("cosine",)
     table = Table(
         *(Column(name, justify="right") for name in numbers),
-        *map(whole, ("id", "text", *map(escape, fields))),
+        *map(wrapped, ("id", "text", *map(escape, fields))),
         box=box.SIMPLE,
         pad_edge=False,
     )

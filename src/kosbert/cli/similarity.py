@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kosbert.cli.output import JsonOption, ModelOption, out, print_json, whole
+from kosbert.cli.output import JsonOption, ModelOption, out, print_json, wrapped
 from kosbert.errors import UsageError
 
 _BAR_WIDTH = 20  # characters of the bar for a cosine of 1
@@ -35,7 +35,7 @@ def similarity(
         ]
         print_json({"model": model, "sentence": sentence, "others": scores})
         return
-    table = Table(whole("sentence"), "cosine", "", title=escape(sentence), title_style="bold")
+    table = Table(wrapped("sentence"), "cosine", "", title=escape(sentence), title_style="bold")
     for text, cosine in zip(others, cosines, strict=True):
         table.add_row(escape(text), f"{cosine:.3f}", "█" * max(0, round(_BAR_WIDTH * float(cosine))))
     out.print(table)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, wrapped
 
 
 def soup(
@@ -36,7 +36,7 @@ def soup(
         )
         return
     table = Table(
-        whole("model"),
+        wrapped("model"),
         "dev Spearman ×100",
         "averaged",
         title=f"{'evaluated' if weights else 'selected'} on {', '.join(dev_sets)}",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, whole
+from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, wrapped
 from kosbert.errors import KosbertError, UsageError
 from kosbert.progress import progress_bars
 
@@ -201,7 +201,7 @@ def _print_efficiency(summary: "EfficiencySummary", page: Path) -> None:
 
 
 def _print_report(summary: "ReportSummary", content: "ReportTable", title: str, page: Path) -> None:
-    table = Table(*(whole(name) for name in content.header), title=title)
+    table = Table(*(wrapped(name) for name in content.header), title=title)
     for number, row in enumerate(content.rows):
         cells = [f"{cell.text} {cell.small}".strip() for cell in row]
         table.add_row(*cells, style="bold" if number in content.highlighted else None)
@@ -265,7 +265,7 @@ def list_studies(store: StoreOption = STORE, json: JsonOption = False) -> None:
     if not studies:
         out.print(f"There are no studies in {store} yet. Run one: kosbert study order", soft_wrap=True)
         return
-    table = Table("study", "runs", whole("answer"))
+    table = Table("study", "runs", wrapped("answer"))
     for study in studies:
         runs = f"{study['finished_runs']} of {study['planned_runs']}" if study["planned_runs"] else "–"
         table.add_row(study["name"], runs, study["answer"] or "not finished")
