@@ -51,7 +51,7 @@ def test_files_are_complete_and_load_in_torch(name):
 
 def test_builtin_base_was_trained_without_labels():
     card = load_torch("builtin-base").card
-    assert [stage["objective"] for stage in card["recipe"]["stages"]] == ["distillation"]
+    assert [stage["loss"] for stage in card["recipe"]["stages"]] == ["distillation"]
 
 
 def test_models_are_small_and_hold_no_pickle():
