@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("onnx")
 
 

@@ -163,6 +163,7 @@ def command(file, directory, model):
     return [sys.executable, "-c", code, *arguments]
 
 
+@pytest.mark.slow
 def test_killed_jobs_resume_without_loss_or_duplicates(file, model, tmp_path):
     """Kill real processes repeatedly while they write."""
     expected = encode_file(file, tmp_path / "expected", model=model, shard_size=50)

@@ -14,6 +14,8 @@ from pyarrow import parquet
 import kosbert
 from kosbert.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
 

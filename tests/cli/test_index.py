@@ -44,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["exact", "hnsw"])
 def test_build_add_delete_info_and_evaluate(backend: str, folder: Path) -> None:
     if backend == "hnsw":

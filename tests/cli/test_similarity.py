@@ -40,6 +40,7 @@ def test_wrong_usage_is_a_one_sentence_error(tiny_bert, tmp_path):
     assert "holds no exported model" in kosbert("verify", tmp_path, code=2)
 
 
+@pytest.mark.slow
 def test_average_export_and_verify(tiny_bert, tmp_path):
     """The last steps of `make builtin`: average weights, export with the quality gate, verify."""
     pytest.importorskip("onnx")

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("step_of_one_process.py")
 
 

@@ -50,6 +50,7 @@ print(hashlib.sha256(json.dumps(sorted(vocab.items())).encode()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_vocabulary_is_the_same_in_another_process():
     """The trainer of tokenizers numbers tokens in the random order of a hash table; training could not be resumed."""
     texts = json.dumps(TEXTS)

@@ -11,7 +11,10 @@ import pytest
 from kosbert.search import Index
 from kosbert.search.build import add, describe
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL"),
+]
 
 SCRIPT = Path(__file__).with_name("killed_edit.py")
 

@@ -5,11 +5,13 @@ import json
 
 import httpx
 import numpy as np
+import pytest
 
 REQUESTS = 1_000
 CLIENTS = 24
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_get_the_right_vectors(address: str, encoder, sentences) -> None:
     generator = np.random.default_rng(0)
     words = " ".join(sentences).split()

@@ -12,6 +12,8 @@ import pytest
 
 from kosbert.study.store import Store, stored_runs
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def start(study_file, tmp_path):

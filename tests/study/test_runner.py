@@ -102,6 +102,7 @@ def test_stage_known_to_exceed_the_budget_does_not_start(study, finished):
     assert not budget.allows(stage)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_scores(document, finished, tmp_path):
     reference, _, _ = finished
     variants = [
@@ -183,6 +184,7 @@ def test_store_allows_one_study_at_a_time(study, finished):
     assert run_study(study, "quick", store)[2].trained == 0  # the lock is released
 
 
+@pytest.mark.slow
 def test_worker_exits_with_its_parent():
     script = (
         "from concurrent.futures import wait\nimport time\nfrom kosbert.study.runner import process_pool\n"

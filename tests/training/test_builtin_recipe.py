@@ -14,6 +14,8 @@ from kosbert.recipes import shipped_recipes
 from kosbert.training import Recipe, train
 from kosbert.training.soup import soup
 
+pytestmark = pytest.mark.slow
+
 SMALL = """
 backbone: {layers: 1, hidden_size: 32, heads: 2, vocab_size: 500}
 max_length: 32

@@ -83,6 +83,7 @@ def test_overwriting_an_index_drops_its_collection(server: str, tmp_path: Path) 
         Index.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_commands_with_a_server(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text,year\na,배송이 늦어요,2020\nb,환불해 주세요,2021\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("id,text,year\nc,배송이 빨라요,2022\n", encoding="utf-8")
