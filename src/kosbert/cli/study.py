@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
 from rich.table import Table
 
 from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, wrapped
@@ -201,7 +202,9 @@ def _print_efficiency(summary: "EfficiencySummary", page: Path) -> None:
 
 
 def _print_report(summary: "ReportSummary", content: "ReportTable", title: str, page: Path) -> None:
-    table = Table(*(wrapped(name) for name in content.header), title=title)
+    header = (name.replace(": ", ":\n").replace(", ", ",\n") for name in content.header)  # narrow: 80 columns
+    table = Table(*map(wrapped, header), title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+    table.columns[0].min_width = min(14, max((len(row[0].text) for row in content.rows), default=0))
     for number, row in enumerate(content.rows):
         cells = [f"{cell.text} {cell.small}".strip() for cell in row]
         table.add_row(*cells, style="bold" if number in content.highlighted else None)
