@@ -35,8 +35,8 @@ def test_bertopic_separates_two_topics(model, monkeypatch):
     assert topics[0] != topics[-1]
     words = {word for word, _ in topic_model.get_topic(topics[-1])}
     assert "영화가" in words
-    (found,), _ = topic_model.find_topics("영화", top_n=1)
-    assert found == topics[-1]
+    (topic,), _ = topic_model.find_topics("영화", top_n=1)
+    assert topic == topics[-1]
 
 
 def test_keybert_ranks_the_subject_first(model):
