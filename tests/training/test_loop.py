@@ -326,3 +326,10 @@ def test_progress_events_name_the_stage_and_carry_metrics(document, tmp_path):
     assert events[-1].metrics["best dev"] == max(point["dev"] for point in result.curves["sts"][1:] if "dev" in point)
     assert all(seconds > 0 for seconds in result.seconds.values())
     assert list(result.seconds) == ["nli", "sts"]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_the_recipe_sets_the_dropout_and_the_saved_model_keeps_it(one_stage, tmp_path, rate):
+    trained = train(one_stage(2).model_copy(update={"dropout": rate}), tmp_path / "run")
+    config = json.loads((trained.path / "config.json").read_text(encoding="utf-8"))
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == rate

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from kosbert.losses.features import SENTENCE_IDS, Features, count, join, sentence_ids, take
+from kosbert.model.dropout import has_dropout
 
 Forward = Callable[[nn.Module, Features], Tensor]
 
@@ -48,20 +49,6 @@ def _embed_distinct(model: nn.Module, features: Features, forward: Forward) -> T
     if len(first_positions) == len(indices):
         return forward(model, features)
     return forward(model, take(features, first_positions))[indices]
-
-
-def has_dropout(model: nn.Module, *, current_mode: bool = True) -> bool:
-    """Return whether the model applies dropout: now, or (`current_mode=False`) whenever it is in training mode."""
-    for module in model.modules():
-        if current_mode and not module.training:
-            continue
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            return True
-        # Some backbones call the dropout function with a rate from their configuration (ModernBERT's attention).
-        for name, rate in getattr(getattr(module, "config", None), "__dict__", {}).items():
-            if "drop" in name and isinstance(rate, float) and rate > 0:
-                return True
-    return False
 
 
 def unwrap(model: nn.Module) -> Any:

@@ -114,6 +114,8 @@ def _flat(model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[n
 
 def _padded(model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> dict[str, Any]:
     mask = np.arange(lengths.max()) < lengths[:, None]  # (sentences, longest)
+    if model.tokenizer.padding_side == "left":
+        mask = mask[:, ::-1]
     padded = np.full(mask.shape, model.tokenizer.pad_token_id or 0, np.int64)
     padded[mask] = ids
     return {

@@ -38,6 +38,7 @@ from kosbert.evaluation.sts import score_pairs
 from kosbert.files import write_text
 from kosbert.losses import Loss, load_loss_state, loss_state
 from kosbert.model.compress import fewer_layers
+from kosbert.model.dropout import set_dropout
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
@@ -209,6 +210,8 @@ class Trainer:
         self.dev = self.data.scored_pairs(self.recipe.dev)
         self.encoder = self._load_backbone()
         self.model: SentenceTransformer = self.encoder.sentence_transformer
+        if self.recipe.dropout is not None:
+            set_dropout(self.model, self.recipe.dropout)
         self.data.check(self.model)
 
     def _load_backbone(self) -> TorchEncoder:
