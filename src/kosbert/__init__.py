@@ -5,6 +5,7 @@ model = kosbert.load("klue/roberta-base")
 model.encode(["오늘 날씨가 좋다."])
 """
 
+import os
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kosbert.model import Encoder, load
     from kosbert.training import Recipe, train
+
+# No usage statistics. ONNX Runtime reads its variable when it is imported; disable_telemetry_events() afterwards is too
+# late, because a device id is then already in the home directory. Worker processes inherit the variables.
+_NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+for _variable, _value in _NO_TELEMETRY.items():
+    os.environ.setdefault(_variable, _value)
 
 __version__ = version("kosbert")
 __all__ = ["Encoder", "Recipe", "__version__", "load", "train"]
