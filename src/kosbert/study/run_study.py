@@ -6,7 +6,7 @@ print(summary.answer, page)
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ def run_study(
     *,
     seeds: int | None = None,
     backbone: str = "",
+    settings: Sequence[str] = (),
+    limit: int | None = None,
     jobs: int = 1,
     time_budget: float | None = None,
     data_dir: Path | None = None,
@@ -38,9 +40,8 @@ def run_study(
 
     The arguments are those of `plan_study` and `execute`. Returns the summary, the HTML page and the outcome.
     """
-    context = StudyContext(
-        plan_study(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir), store, data_dir
-    )
+    plan = plan_study(study, preset, seeds=seeds, backbone=backbone, settings=settings, limit=limit, data_dir=data_dir)
+    context = StudyContext(plan, store, data_dir)
     _record_study(context)
     with store.lock():
         outcome = execute(
@@ -66,8 +67,10 @@ def publish(directory: Path, target: Path, data_dir: Path | None = None) -> Path
     outcome = StudyOutcome(failed=summary.failed_runs, not_started=summary.runs_not_started)
     context = stored_context(directory, data_dir)
     page = write_report(context, outcome, public=target)[1]
-    settings = [context.plan.backbone_override, context.plan.preset.model_dump(mode="json")]
-    _shorten_paths({Path(text) for text in _strings(settings) if Path(text).is_absolute()}, target)
+    plan = context.plan
+    values = [plan.backbone_override, plan.preset.model_dump(mode="json")]
+    values += [setting.partition("=")[2] for setting in plan.settings]
+    _shorten_paths({Path(text) for text in _strings(values) if Path(text).is_absolute()}, target)
     return page
 
 
@@ -95,8 +98,10 @@ def _record_study(context: StudyContext) -> None:
     content = {
         "study": plan.study.model_dump(mode="json"),
         "preset": plan.preset_name,
-        "seeds": plan.seeds,
+        "seeds": len(plan.seeds),
         "backbone_override": plan.backbone_override,
+        "settings": plan.settings,
+        "limit": plan.limit,
         "runs": [run.name for run in plan.runs],
     }
     try:
@@ -113,8 +118,9 @@ def stored_context(directory: Path, data_dir: Path | None = None) -> StudyContex
         raise UsageError(f"{directory.name} has no training runs: measure again with kosbert study efficiency")
     study = StudyConfig.model_validate(content["study"])
     plan = plan_study(
-        study, content["preset"], seeds=content["seeds"], backbone=content["backbone_override"], data_dir=data_dir
-    )
+        study, content["preset"], seeds=content["seeds"], backbone=content["backbone_override"],
+        settings=content.get("settings", ()), limit=content.get("limit"), data_dir=data_dir,
+    )  # fmt: skip
     return StudyContext(plan, Store(directory.parent), data_dir)
 
 
