@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.progress import ProgressCallback
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import plan_study
+from kosbert.study.prune import Keep, delete_unneeded, prune
 from kosbert.study.report import write_report
 from kosbert.study.runner import CHECKPOINT_SECONDS, StudyOutcome, execute
 from kosbert.study.store import Store, StudyContext, read_json, stored_run, write_json
 from kosbert.study.summary import EfficiencySummary, StudySummary, load_summary
+from kosbert.study.workers import refuse_torchrun
 
 
 def run_study(
@@ -30,6 +33,7 @@ def run_study(
     backbone: str = "",
     settings: Sequence[str] = (),
     limit: int | None = None,
+    keep: Keep = "all",
     jobs: int = 1,
     time_budget: float | None = None,
     data_dir: Path | None = None,
@@ -38,16 +42,21 @@ def run_study(
 ) -> tuple[StudySummary, Path, StudyOutcome]:
     """Train and score what the store does not have yet, and write the report.
 
-    The arguments are those of `plan_study` and `execute`. Returns the summary, the HTML page and the outcome.
+    The arguments are those of `plan_study` and `execute`; `keep` is that of `prune`: models are deleted as soon as no
+    later stage needs them. Returns the summary, the HTML page and the outcome.
     """
+    refuse_torchrun("kosbert study … --jobs N")
     plan = plan_study(study, preset, seeds=seeds, backbone=backbone, settings=settings, limit=limit, data_dir=data_dir)
     context = StudyContext(plan, store, data_dir)
     _record_study(context)
     with store.lock():
         outcome = execute(
-            context, jobs=jobs, time_budget=time_budget, checkpoint_every=checkpoint_every, on_progress=on_progress
-        )
+            context, jobs=jobs, time_budget=time_budget, checkpoint_every=checkpoint_every, on_progress=on_progress,
+            on_run_scored=None if keep == "all" else partial(delete_unneeded, context),
+        )  # fmt: skip
         summary, page = write_report(context, outcome)
+        if keep != "all":
+            prune(store, keep, plan.name)
     return summary, page, outcome
 
 
@@ -102,7 +111,9 @@ def _record_study(context: StudyContext) -> None:
         "backbone_override": plan.backbone_override,
         "settings": plan.settings,
         "limit": plan.limit,
-        "runs": [run.name for run in plan.runs],
+        "runs": {
+            run.name: {"key": run.key, "stages": [stage.key for stage in run.stages]} for run in plan.runs
+        },  # what `prune` may not delete
     }
     try:
         write_json(context.directory / "study.json", content)
