@@ -3,8 +3,8 @@
     prune(Store(Path("studies")), "best")
 
 Recipes, curves, scores, predictions and reports stay, so a study stays finished and its report can be written again. A
-deleted model that another run needs is trained again. `best` keeps one model per study: of the variant that dev selects
-(as the report does), the seed with the best dev score.
+deleted model that another run needs is trained again. `best` keeps one model per study: of the trained variant with the
+best mean dev score (as the report selects), the seed with the best dev score.
 """
 
 import shutil
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kosbert.study.store import Store, StoredRun, StudyContext, read_json, stored_runs
-from kosbert.study.summarize import selected_on_dev
 from kosbert.study.summary import StudySummary, load_summary
 
 Keep = Literal["all", "best", "none"]
@@ -72,9 +71,9 @@ def delete_unneeded(context: StudyContext) -> None:
     """
     store, plan = context.store, context.plan
     kept = {stage.key for run in plan.runs if not context.finished_run(run) for stage in run.stages}
-    finished = context.finished_runs()
-    for variant in {run.variant for run in finished}:
-        kept.add(_best_seed([run for run in finished if run.variant == variant], plan.preset.dev[0]))
+    trained = [run for run in context.finished_runs() if run.record["stages"]]
+    for variant in {run.variant for run in trained}:
+        kept.add(_best_seed([run for run in trained if run.variant == variant], plan.preset.dev[0]))
     kept = kept.union(*(_used(store.study(name)) for name in store.names() if name != plan.name))
     for stage in plan.stages():
         if stage.key not in kept and (store.stage(stage.key) / "model").is_dir():
@@ -100,20 +99,23 @@ def _unfinished(study: Path) -> set[str]:
 
 
 def _best(study: Path) -> set[str]:
-    """Return the stage with the best dev score of the variant that dev selects; all stages without a report."""
+    """Return the stage to keep of a study with a report; all stages of one without."""
     if not (study / "summary.json").is_file():
         return _used(study)
     summary = load_summary(study)
     if not isinstance(summary, StudySummary) or summary.dev_set is None:
         return set()
-    variant = selected_on_dev(summary)
-    return {_best_seed([run for run in stored_runs(study) if run.variant == variant], summary.dev_set.name)}
+    trained = [run for run in stored_runs(study) if run.record["stages"]]
+    means = {name: scores.spearman.mean for name, scores in summary.dev_set.scores.items()}
+    best = max({run.variant for run in trained}, key=lambda variant: means.get(variant, -1.0), default=None)
+    runs = [run for run in trained if run.variant == best]
+    return {_best_seed(runs, summary.dev_set.name)} if runs else set()
 
 
 def _best_seed(runs: Sequence[StoredRun], dev: str) -> str:
-    """Return the last stage of the run with the best dev score; empty for runs without training."""
+    """Return the last stage of the run with the best dev score."""
     best = max(runs, key=lambda run: run.scores[dev]["cosine_spearman"] or -1.0)
-    return str(best.record["stages"][-1]["key"]) if best.record["stages"] else ""
+    return str(best.record["stages"][-1]["key"])
 
 
 def _size(path: Path) -> int:

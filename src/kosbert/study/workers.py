@@ -24,7 +24,7 @@ def visible_gpus() -> list[str]:
     """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: numbers, UUIDs or MIG names."""
     if _VISIBLE in os.environ:
         names = [name.strip() for name in os.environ[_VISIBLE].split(",")]
-        valid = [name and not name.startswith("-") for name in names]
+        valid = [bool(name) and not name.startswith("-") for name in names]
         return names[: valid.index(False)] if False in valid else names  # CUDA ignores what follows an invalid name
     import torch
 
