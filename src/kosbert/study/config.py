@@ -60,14 +60,14 @@ class Preset(StrictModel):
     cross_encoder: dict[str, Any] = Field({}, description="settings that it changes of variants with a cross-encoder")
 
     def first_seeds(self, count: int | None = None) -> tuple[int, ...]:
-        """Return the seeds, or the first `count` of them; a list that is too short is continued by counting up.
+        """Return the seeds, or the first `count` of them; a list that is too short is continued after its highest.
 
         >>> Preset(description="", seeds=[777], backbone="", data={}, dev=[], test=[]).first_seeds(3)
         (777, 778, 779)
         """
         seeds = list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else list(self.seeds)
         count = count or len(seeds)
-        return tuple(seeds[:count] + list(range(seeds[-1] + 1, seeds[-1] + 1 + count - len(seeds))))
+        return tuple(seeds[:count] + list(range(max(seeds) + 1, max(seeds) + 1 + count - len(seeds))))
 
 
 class StudyConfig(StrictModel):

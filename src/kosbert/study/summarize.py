@@ -169,7 +169,7 @@ def _variants(context: StudyContext, runs: Sequence[StoredRun], outcome: StudyOu
             nli_accuracy=_nli_accuracy(runs, variant.name),
             bytes_per_vector=_bytes_per_vector(runs, variant.name),
             published=published.get(variant.name, {}),
-            published_dev=_published_dev(plan, variant),
+            published_dev=published_dev(plan, variant),
         )
         for variant in plan.variants
     }
@@ -213,7 +213,7 @@ def _published_by_variant(plan: StudyPlan) -> dict[str, dict[str, float]]:
     return {name: metrics for name, metrics in by_variant.items() if metrics}
 
 
-def _published_dev(plan: StudyPlan, variant: Variant) -> list[float]:
+def published_dev(plan: StudyPlan, variant: Variant) -> list[float]:
     """Return the published dev Spearman of each epoch, if it was measured on the set that selects our checkpoints."""
     rows = published_scores(plan.preset.dev[0], "cosine_spearman") if len(plan.preset.dev) == 1 else []
     return next((list(row.by_epoch) for row in rows if row.model == variant.published_model), [])
