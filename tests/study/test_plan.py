@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import data_checksum, plan_study
 from kosbert.training.config import merge
+from kosbert.training.recipe import Recipe
 
 
 def stage_keys(document, seeds=1):
@@ -162,6 +163,25 @@ def test_paper_preset_of_order_has_the_published_settings():
                 assert source.rows == ["kornli-snli-train", "kornli-multinli-train"]
                 assert (source.triplets, source.both_directions, arguments.no_duplicates) == ("random", True, True)
                 assert (stage.epochs, arguments.batch_size) == (1, 64)
+
+
+ORDERS = {"STS": "sts", "NLI": "nli", "STS→NLI": "sts-nli", "NLI→STS": "nli-sts"}
+
+
+@pytest.mark.usefixtures("_no_files")
+@pytest.mark.parametrize("variant", ORDERS)
+def test_recipes_of_the_four_orders_follow_the_paper_preset(variant):
+    plan, stages = paper_stages("order")
+    recipe = Recipe.load(ORDERS[variant])
+    assert (recipe.backbone, recipe.test) == (plan.backbone, plan.preset.test)
+    assert len(recipe.stages) == len(stages[variant])
+    for stage, (planned, planned_stage, arguments) in zip(recipe.stages, stages[variant], strict=True):
+        for name in ("pooling", "max_length", "seed", "dev"):
+            assert getattr(recipe, name) == getattr(planned, name)
+        assert recipe.training_arguments(stage) == arguments
+        rows = [source.model_copy(update={"rows": recipe.references(source.rows)}) for source in stage.data]
+        assert rows == planned_stage.data
+        assert (stage.loss, stage.epochs) == (planned_stage.loss, planned_stage.epochs)
 
 
 @pytest.mark.usefixtures("_no_files")

@@ -81,11 +81,11 @@ def test_worker_without_gpu_leaves_the_environment(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("variable", [("WORLD_SIZE", "2"), ("TORCHELASTIC_RUN_ID", "none")])
-def test_torchrun_is_refused(monkeypatch, variable):
-    monkeypatch.setenv(*variable)
-    with pytest.raises(UsageError, match="run `kosbert study order --jobs 2` without torchrun"):
-        workers.refuse_torchrun("kosbert study order --jobs 2")
+@pytest.mark.parametrize(("variable", "value", "jobs"), [("WORLD_SIZE", "2", 2), ("TORCHELASTIC_RUN_ID", "none", 1)])
+def test_torchrun_is_refused(monkeypatch, variable, value, jobs):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=f"run `kosbert study order --jobs {jobs}` without torchrun"):
+        workers.refuse_torchrun("kosbert study order --jobs")
 
 
 def test_a_single_process_is_not_torchrun(monkeypatch):

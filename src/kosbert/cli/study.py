@@ -154,7 +154,7 @@ def _run(study: "StudyConfig", options: _Options, command: str) -> None:
     from kosbert.study.store import Store
     from kosbert.study.workers import refuse_torchrun
 
-    refuse_torchrun(f"{command} --preset {options.preset} --jobs {max(2, options.jobs)}")
+    refuse_torchrun(f"{command} --preset {options.preset} --jobs")
     store = Store(options.store)
     if options.dry_run:
         _dry_run(study, options, store)

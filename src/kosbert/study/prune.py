@@ -99,12 +99,10 @@ def _unfinished(study: Path) -> set[str]:
 
 
 def _best(study: Path) -> set[str]:
-    """Return the stage to keep of a study with a report; all stages of one without."""
-    if not (study / "summary.json").is_file():
-        return _used(study)
-    summary = load_summary(study)
+    """Return the stage to keep of a study; all its stages without a report or a dev set of its own."""
+    summary = load_summary(study) if (study / "summary.json").is_file() else None
     if not isinstance(summary, StudySummary) or summary.dev_set is None:
-        return set()
+        return _used(study)
     trained = [run for run in stored_runs(study) if run.record["stages"]]
     means = {name: scores.spearman.mean for name, scores in summary.dev_set.scores.items()}
     best = max({run.variant for run in trained}, key=lambda variant: means.get(variant, -1.0), default=None)

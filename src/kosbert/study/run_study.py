@@ -45,7 +45,7 @@ def run_study(
     The arguments are those of `plan_study` and `execute`; `keep` is that of `prune`: models are deleted as soon as no
     later stage needs them. Returns the summary, the HTML page and the outcome.
     """
-    refuse_torchrun("kosbert study … --jobs N")
+    refuse_torchrun("kosbert study … --jobs")
     plan = plan_study(study, preset, seeds=seeds, backbone=backbone, settings=settings, limit=limit, data_dir=data_dir)
     context = StudyContext(plan, store, data_dir)
     _record_study(context)

@@ -15,9 +15,10 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def refuse_torchrun(command: str) -> None:
-    """Raise an error under torchrun: every process would run the whole study."""
-    if int(os.environ.get("WORLD_SIZE") or 1) > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
-        raise UsageError(f"a study starts its own processes: run `{command}` without torchrun")
+    """Raise an error under torchrun: every process would run the whole study. `command` ends with `--jobs`."""
+    processes = int(os.environ.get("WORLD_SIZE") or 1)
+    if processes > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError(f"a study starts its own processes: run `{command} {processes}` without torchrun")
 
 
 def visible_gpus() -> list[str]:
