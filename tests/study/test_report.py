@@ -15,7 +15,7 @@ from kosbert.errors import UsageError
 from kosbert.export import export
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import plan_study
-from kosbert.study.report import curve_section, dev_by_epoch
+from kosbert.study.report import curve_section, dev_by_epoch, environment
 from kosbert.study.run_study import publish, run_study, stored_context
 from kosbert.study.store import Store, stored_runs
 from kosbert.study.summarize import answer, published_dev, published_metrics
@@ -149,6 +149,15 @@ def test_report_names_environment_differences_and_what_was_shortened(document, t
     assert stored_context(page.parent).plan.name == page.parent.name == summary_directory(tmp_path)
     public = publish(page.parent, tmp_path / "public")
     assert shortened in public.read_text(encoding="utf-8")
+
+
+def test_environment_names_the_commit_of_the_backbone(finished):
+    _, summary, _ = finished
+    provenance = summary.provenance
+    assert provenance.backbone is None
+    assert "backbone" not in environment(provenance)
+    changed = provenance.model_copy(update={"backbone": {"name": "klue/bert-base", "commit": "77c8b3d"}})
+    assert environment(changed).endswith(", backbone klue/bert-base (commit 77c8b3d).")
 
 
 def summary_directory(root):

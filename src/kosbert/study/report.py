@@ -330,11 +330,11 @@ def _not_measured_section(summary: ReportSummary) -> Section:
 def _method_section(summary: ReportSummary, method: str) -> Section:
     section = Section("Method and environment", method)
     if summary.provenance:
-        section.add_note(_environment(summary.provenance))
-    environment = summary.provenance.model_dump(mode="json") if summary.provenance else {}
+        section.add_note(environment(summary.provenance))
+    details = summary.provenance.model_dump(mode="json") if summary.provenance else {}
     if isinstance(summary, StudySummary):
-        environment["datasets"] = {name: item.model_dump(exclude_none=True) for name, item in summary.datasets.items()}
-    text = json.dumps(environment, ensure_ascii=False, indent=2)
+        details["datasets"] = {name: item.model_dump(exclude_none=True) for name, item in summary.datasets.items()}
+    text = json.dumps(details, ensure_ascii=False, indent=2)
     section.html.append(
         f"<details><summary>Code, libraries, machine, data</summary><pre>{escape(text)}</pre></details>"
     )
@@ -342,13 +342,20 @@ def _method_section(summary: ReportSummary, method: str) -> Section:
     return section
 
 
-def _environment(provenance: Provenance) -> str:
-    """Return device, number format and versions behind the scores in one line."""
+def environment(provenance: Provenance) -> str:
+    """Return device, number format, versions and backbone behind the scores in one line."""
     machine = provenance.machine
     parts = [_device(machine)] + ([machine.training_dtype] if machine.training_dtype else [])
     parts += [f"kosbert {provenance.kosbert}", f"Python {provenance.python}"]
     parts += [f"{name} {version}" for name, version in provenance.libraries.items()]
+    if provenance.backbone:
+        parts.append("backbone " + " ".join([provenance.backbone["name"], *_version(provenance.backbone)]))
     return f"Environment: {', '.join(parts)}."
+
+
+def _version(backbone: dict[str, str]) -> list[str]:
+    """Return what tells the weights of a backbone from those of other versions: its commit or its checksum."""
+    return [f"({key} {backbone[key]})" for key in ("commit", "sha256") if key in backbone]
 
 
 def _device(machine: Machine | None) -> str:

@@ -170,6 +170,7 @@ class Provenance(_Model):
     libraries: dict[str, str]
     machine: Machine
     command: str
+    backbone: dict[str, str] | None = Field(None, description="its name, and its commit on the hub or its checksum")
 
 
 class ReportSummary(_Model):
