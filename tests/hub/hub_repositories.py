@@ -1,4 +1,4 @@
-"""Tiny models in the file layouts of the repositories that Korean engineers load: the same files, two layers, random weights.
+"""Tiny models in the file layouts of the repositories that Korean engineers load: two layers, random weights.
 
     layouts() -> {"klue/roberta-base": function that writes the files into a directory, …}
 
@@ -76,7 +76,13 @@ def _wordpiece(directory: Path, special: list[str], *, fast: bool, **settings: A
     _write_json(directory / "tokenizer_config.json", {"do_lower_case": False, "model_max_length": POSITIONS} | settings)
     _write_json(
         directory / "special_tokens_map.json",
-        {"cls_token": "[CLS]", "mask_token": "[MASK]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"},
+        {
+            "cls_token": "[CLS]",
+            "mask_token": "[MASK]",
+            "pad_token": "[PAD]",
+            "sep_token": "[SEP]",
+            "unk_token": "[UNK]",
+        },
     )
     if fast:
         tokenizer = Tokenizer(models.WordPiece({token: n for n, token in enumerate(tokens)}, unk_token="[UNK]"))
@@ -208,7 +214,12 @@ def kobert(directory: Path) -> None:
     size = _sentencepiece_model(directory / "spiece.model")
     names = {"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "[UNK]", "sep_token": "[SEP]",
              "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}  # fmt: skip
-    settings = {"do_lower_case": False, "remove_space": True, "keep_accents": False, "tokenizer_class": "XLNetTokenizer"}
+    settings = {
+        "do_lower_case": False,
+        "remove_space": True,
+        "keep_accents": False,
+        "tokenizer_class": "XLNetTokenizer",
+    }
     _write_json(directory / "tokenizer_config.json", {**names, **settings})
     _write_json(directory / "special_tokens_map.json", names)
     torch.manual_seed(4)
@@ -294,7 +305,6 @@ def new_sentence_transformer(directory: Path) -> None:
     """The layout that sentence-transformers 6 writes: pooling_mode, no max_seq_length."""
     _bert(directory, pickled=False)
     _modules(directory, "sentence_transformers.base.modules.transformer.Transformer", NEW + "pooling.Pooling")
-    (directory / "1_pooling").rmdir() if (directory / "1_pooling").is_dir() else None
     _write_json(
         directory / "1_Pooling" / "config.json",
         {"embedding_dimension": HIDDEN, "pooling_mode": "max", "include_prompt": True},

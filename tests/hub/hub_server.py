@@ -66,7 +66,9 @@ class HubServer:
     def add(self, name: str, files: Path | Files, *, revision: str = "main", gated: bool = False) -> str:
         """Add a commit with these files, point `revision` to it, and return the commit."""
         if isinstance(files, Path):
-            files = {path.relative_to(files).as_posix(): path.read_bytes() for path in files.rglob("*") if path.is_file()}
+            files = {
+                path.relative_to(files).as_posix(): path.read_bytes() for path in files.rglob("*") if path.is_file()
+            }
         digest = hashlib.sha1(f"{name}@{revision}".encode())
         for path in sorted(files):
             digest.update(path.encode() + files[path])
@@ -146,8 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
             author = query.get("author", [None])[0]
             numbers = [(number, by) for number, by in repository.pull_requests if author in (None, by)]
             discussions = [
-                {"title": CONVERSION_TITLE, "num": number, "author": {"name": by}, "status": "open", "isPullRequest": True,
-                 "createdAt": "2023-03-01T00:00:00.000Z", "repo": {"name": name, "type": "model"}}
+                {"title": CONVERSION_TITLE, "num": number, "author": {"name": by}, "status": "open",
+                 "isPullRequest": True, "createdAt": "2023-03-01T00:00:00.000Z",
+                 "repo": {"name": name, "type": "model"}}
                 for number, by in numbers
             ]  # fmt: skip
             return self._send_json({"discussions": discussions, "count": len(discussions), "start": 0})
