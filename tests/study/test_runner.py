@@ -136,13 +136,13 @@ def test_estimate_uses_finished_stages_or_timed_steps(study, finished, tmp_path)
     assert [item.steps for item in timed] == [item.steps for item in from_store]
 
 
-def test_thread_share_divides_the_cpus(monkeypatch):
+def test_threads_are_divided_among_processes(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     before = torch.get_num_threads()
-    with runner.thread_share(4):
+    with runner.limited_threads(4):
         assert torch.get_num_threads() == 2
     assert torch.get_num_threads() == before
-    with runner.thread_share(1):
+    with runner.limited_threads(1):
         assert torch.get_num_threads() == before
 
 
@@ -187,7 +187,7 @@ def test_store_allows_one_study_at_a_time(study, finished):
 @pytest.mark.slow
 def test_worker_exits_with_its_parent():
     script = (
-        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.runner import process_pool\n"
+        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.workers import process_pool\n"
         "if __name__ == '__main__':\n"
         "    pool = process_pool(1)\n"
         "    print(pool.submit(__import__('os').getpid).result(), flush=True)\n"

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kosbert.data.locate import available, locate, offline
+from kosbert.data.locate import available, locate
 from kosbert.data.readers import Maker, labeled, labeled_pair, scored, sentence, triplet
 from kosbert.data.records import Record
 from kosbert.data.registry import resolve
 from kosbert.data.tables import Table
 from kosbert.errors import KosbertError, UsageError, did_you_mean
+from kosbert.files import offline
 from kosbert.progress import ProgressCallback
 
 ROLES = ("anchor", "positive", "negative", "sentence1", "sentence2", "score", "label", "text")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kosbert.study.plan import PlannedStage, StudyPlan
-from kosbert.study.runner import is_trained, resolved_recipe, thread_share
+from kosbert.study.runner import limited_threads, missing_stages, resolved_recipe
 from kosbert.study.store import Store, StudyContext, read_json
 
 
@@ -32,15 +32,15 @@ def estimate_stages(context: StudyContext, jobs: int = 1) -> list[StageEstimate]
         if record["cost"]["seconds"]:
             costs[record["cost_key"]] = (record["cost"]["steps"], record["cost"]["seconds"], "a finished stage")
     open_runs = [run for run in plan.runs if not context.finished_run(run)]
+    needed = {stage.key for run in open_runs for stage in missing_stages(run, store)}
     estimates = []
     for stage in plan.stages():
-        trained = is_trained(stage, store)
         if stage.cost_key not in costs:
-            with thread_share(jobs):
+            with limited_threads(jobs):
                 costs[stage.cost_key] = _time(stage, plan, context.data_dir)
         steps, seconds, source = costs[stage.cost_key]
-        needed = not trained and any(stage in run.stages for run in open_runs)
-        estimates.append(StageEstimate(stage, trained, steps, seconds if needed else 0.0, source))
+        trained = stage.key not in needed
+        estimates.append(StageEstimate(stage, trained, steps, 0.0 if trained else seconds, source))
     return estimates
 
 

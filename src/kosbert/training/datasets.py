@@ -185,7 +185,14 @@ class DataModule:
             rows = [
                 row for row in rows if all(source.min_chars <= len(text) <= max_chars for text in sentences_of(row))
             ]
-            columns = to_columns(rows, "rows" if source.same_batch else loss_class.row_type, where)
+            columns = to_columns(
+                rows,
+                "rows" if source.same_batch else loss_class.row_type,
+                where,
+                triplets=source.triplets,
+                both_directions=source.both_directions,
+                seed=self._recipe.seed,
+            )
             if source.limit and source.limit < len(columns):
                 order = np.random.default_rng(self._recipe.seed).permutation(len(columns))
                 columns = columns.select(np.sort(order[: source.limit]))

@@ -84,6 +84,7 @@ def make_sampler(
         batch_sizes=[dataset.batch_size for dataset in datasets],
         seed=seed,
         group_by_length=arguments.group_by_length,
+        no_duplicates=[dataset.columns for dataset in datasets] if arguments.no_duplicates else None,
         world_size=world_size(),
         **length,
     )
