@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn import functional
 
-from kosbert.errors import KosbertError
+from kosbert.errors import KosbertError, UsageError
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -48,8 +48,12 @@ def process_group() -> Iterator[None]:
         yield
         return
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=_TIMEOUT)
+        local_rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        if local_rank >= gpus:
+            raise UsageError(f"there are more processes than the {gpus} GPUs of this machine: start {gpus} per machine")
+        torch.cuda.set_device(local_rank)  # "cuda" means this GPU from now on, so each rank loads its model there
+    # Numbers that the host knows are exchanged between hosts: reading them from a GPU would wait for its queue.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_TIMEOUT)
     try:
         yield
     except RuntimeError as error:
@@ -96,13 +100,13 @@ def local_rows(rows: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     return share
 
 
-def average_gradients(parameters: Sequence[Tensor], loss: Tensor) -> float:
+def average_gradients(parameters: Sequence[Tensor], loss: Tensor) -> Tensor:
     """Average all gradients over the ranks in one all-reduce; return the mean loss."""
     if world_size() == 1:
-        return float(loss.detach())
+        return loss.detach()
     # A parameter may have a gradient on some ranks only. With none on any rank the optimizer must not touch it.
     has_gradient = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.uint8)
-    has_gradient = has_gradient.to(loss.device)
+    has_gradient = has_gradient.to(_device())
     dist.all_reduce(has_gradient, dist.ReduceOp.MAX)
     trained = [parameter for parameter, reached in zip(parameters, has_gradient.tolist(), strict=True) if reached]
     gradients = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in trained]
@@ -112,7 +116,7 @@ def average_gradients(parameters: Sequence[Tensor], loss: Tensor) -> float:
     *means, mean_loss = torch.split(flat, [*(parameter.numel() for parameter in trained), 1])
     for parameter, mean in zip(trained, means, strict=True):
         parameter.grad = mean.view_as(parameter)
-    return float(mean_loss)
+    return mean_loss.squeeze(0)
 
 
 def sync_module(module: Module) -> Module:
@@ -141,12 +145,12 @@ def _average(gradient: Tensor) -> Tensor:
     return mean
 
 
-def gather_counts(rows: int, device: torch.device) -> list[int]:
+def gather_counts(rows: int) -> list[int]:
     """Return how many rows each rank holds, in the order of the ranks."""
     if world_size() == 1:
         return [rows]
-    counts = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world_size())]
-    dist.all_gather(counts, torch.tensor([rows], device=device))
+    counts = [torch.zeros(1, dtype=torch.int64, device=_device()) for _ in range(world_size())]
+    dist.all_gather(counts, torch.tensor([rows], device=_device()))
     return [int(count) for count in counts]
 
 
@@ -189,5 +193,5 @@ class _Gather(torch.autograd.Function):
 
 
 def _device() -> torch.device:
-    """Return the device whose tensors the backend exchanges."""
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+    """Return the host if its tensors can be exchanged; a group that another trainer started may have only NCCL."""
+    return torch.device("cpu" if "cpu:" in dist.get_backend_config() else "cuda")

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from kosbert.losses.forward import embed, has_dropout
+from kosbert.losses.forward import embed
 
 FIRST = ["비가 온다", "오늘 날씨가 맑다", "고양이가 잔다"]
 SECOND = ["눈이 온다", "내일 날씨가 흐리다", "비가 온다"]
@@ -61,20 +61,6 @@ def test_with_dropout_repeated_sentences_have_different_masks(table, column):
     model.eval()
     embed(model, [column(0, 0)])
     assert model.calls == [2, 1]
-
-
-def test_has_dropout_checks_modules_mode_and_configuration(table, tiny):
-    assert not has_dropout(table([[1.0]]))
-    assert has_dropout(table([[1.0]], dropout=0.1))
-    assert not has_dropout(table([[1.0]], dropout=0.1).eval())
-    assert has_dropout(table([[1.0]], dropout=0.1).eval(), current_mode=False)
-    assert has_dropout(tiny)
-    for module in tiny.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
-    assert has_dropout(tiny)  # the configuration still has a rate, which a function may apply
-    tiny[0].model.config.hidden_dropout_prob = tiny[0].model.config.attention_probs_dropout_prob = 0.0
-    assert not has_dropout(tiny)
 
 
 def test_embed_does_not_change_the_features(tiny, tokens):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kosbert.model import TorchEncoder, load, tokenized_corpus
+from kosbert.model import TorchEncoder, load, load_torch, tokenized_corpus
 from kosbert.model.packing import is_packed, unpack
 from kosbert.model.tokenized_corpus import TokenizedCorpus, feature_names, features_from_ids
 from kosbert.text import clean
@@ -57,3 +57,41 @@ def test_features_from_ids_equal_those_of_preprocess(model, sentences):
     assert_equal_features(features_from_ids(model, prepared.inputs, feature_names(model)), expected)
     assert prepared.truncated == 1
     assert prepared.lengths == [min(length, 12) for length in map(len, model.tokenizer(sentences)["input_ids"])]
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+@pytest.mark.parametrize("layout", ["packed", "right", "left"])
+def test_training_and_encode_see_the_same_tokens_with_a_default_prompt(
+    tiny_bert, sentences, tmp_path, layout, include_prompt
+):
+    """A saved model with a default prompt, loaded as a recipe loads it: the pooling mode is named again."""
+    encoder = load(tiny_bert, device="cpu", backend="torch")
+    encoder.sentence_transformer.prompts = {"query": "내일 아침 "}
+    encoder.sentence_transformer.default_prompt_name = "query"
+    encoder.sentence_transformer.set_pooling_include_prompt(include_prompt)
+    encoder.save(tmp_path / "model")
+    encoder = load_torch(tmp_path / "model", pooling="mean", max_length=12, device="cpu")
+    model = encoder.sentence_transformer
+    assert [module.include_prompt for module in model if hasattr(module, "include_prompt")] == [include_prompt]
+    if layout != "packed":
+        unpack(model)
+        model.tokenizer.padding_side = layout
+    seen = []
+
+    def record(module, arguments):
+        ids, mask = arguments[0]["input_ids"], arguments[0].get("attention_mask")
+        if mask is None:
+            rows = ids[0].split(arguments[0]["cu_seq_lens_q"].diff().tolist())
+        else:
+            rows = [row[kept.bool()] for row, kept in zip(ids, mask, strict=True)]
+        seen.append(sorted(tuple(row.tolist()) for row in rows))
+
+    model[0].register_forward_pre_hook(record)
+    expected = encoder.encode(sentences, batch_size=len(sentences), token_budget=10_000)
+    with torch.inference_mode():
+        features = TokenizedCorpus(model, sentences).batch(np.arange(len(sentences)))
+        vectors = model(features)["sentence_embedding"].numpy()
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert seen[0] == seen[1]
+    prompt = model.tokenizer("내일 아침", add_special_tokens=False)["input_ids"]
+    assert all(row[1 : 1 + len(prompt)] == tuple(prompt) for row in seen[1])

@@ -1,13 +1,14 @@
 """Checkpoints are written atomically, read back exactly, and skipped if damaged."""
 
 import logging
+import threading
 
 import pytest
 import torch
 
 from kosbert.errors import KosbertError
 from kosbert.training import checkpoint
-from kosbert.training.checkpoint import Checkpoints, optimizer_tensors, restore_optimizer
+from kosbert.training.checkpoint import Checkpoints, CheckpointWriter, optimizer_tensors, restore_optimizer
 
 TENSORS = {"model.a": torch.arange(6.0).view(2, 3).T, "model.b": torch.tensor(2)}  # one that is not contiguous
 
@@ -74,7 +75,6 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path, use):
     ("error", "reason"),
     [
         (OSError(28, "No space left on device"), "the disk is full"),
-        (checkpoint.SafetensorError("Error while serializing: I/O error: No space left on device"), "the disk is full"),
         (PermissionError(13, "Permission denied"), "Permission denied"),
     ],
 )
@@ -110,3 +110,126 @@ def test_a_restored_optimizer_continues_identically():
     for pair in ((parameters, optimizer), (restored, restored_optimizer)):
         steps(*pair, range(3, 6))
     assert all(torch.equal(first, second) for first, second in zip(parameters, restored, strict=True))
+
+
+class Clock:
+    """Time that passes only when a test says so; the thread takes `cpu` seconds for each checkpoint."""
+
+    def __init__(self, cpu):
+        self.now, self.cpu, self.thread = 0.0, cpu, 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def thread_time(self):
+        self.thread += self.cpu
+        return self.thread
+
+
+@pytest.fixture
+def writer(tmp_path, monkeypatch):
+    """Return a function that makes a writer with its own clock; the writers are closed at the end."""
+    writers = []
+
+    def make(every=None, cpu=2.0):
+        clock = Clock(cpu)
+        monkeypatch.setattr(checkpoint, "time", clock)
+        writers.append(CheckpointWriter(Checkpoints(tmp_path), every))
+        return writers[-1], clock
+
+    yield make
+    for writer in writers:
+        writer.close()
+
+
+def interval(writer, clock):
+    """Return the seconds until the next checkpoint is due."""
+    start = clock.now
+    while not writer.due():
+        clock.now += 1
+    return clock.now - start
+
+
+@pytest.mark.parametrize(("cost", "expected"), [(2.0, 100), (0.1, 30), (60.0, 1800)])
+def test_checkpoints_take_two_percent_of_the_time(writer, cost, expected):
+    """The first one after two minutes; then 50 times the cost of the last one, between 30 seconds and 30 minutes."""
+    background, clock = writer(cpu=cost)
+    assert interval(background, clock) == 120
+    background.save(1, {}, TENSORS, {})
+    background.wait()
+    assert interval(background, clock) == pytest.approx(expected, abs=1)
+
+
+def test_the_time_for_which_training_stops_counts(writer, monkeypatch):
+    background, clock = writer(cpu=0.0)
+    copy = CheckpointWriter._copy
+
+    def slow_copy(self, tensors):
+        clock.now += 3
+        return copy(self, tensors)
+
+    monkeypatch.setattr(CheckpointWriter, "_copy", slow_copy)
+    background.save(1, {}, TENSORS, {})
+    background.wait()
+    assert interval(background, clock) == 150
+
+
+def test_a_fixed_interval_stays_as_it_is(writer):
+    background, clock = writer(every=7.0, cpu=100.0)
+    for number in range(3):
+        assert interval(background, clock) == 7
+        background.save(number, {}, TENSORS, {})
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Return an event without which no checkpoint is written."""
+    ready, save = threading.Event(), Checkpoints.save
+
+    def wait_and_save(self, *arguments):
+        assert ready.wait(30)
+        return save(self, *arguments)
+
+    monkeypatch.setattr(Checkpoints, "save", wait_and_save)
+    return ready
+
+
+def test_weights_may_change_while_they_are_written(writer, slow_disk, tmp_path):
+    background, _ = writer(every=0.0)
+    tensors = {"model.a": torch.arange(6.0).view(2, 3).T}
+    background.save(1, {"step": 1}, tensors, {"0.step": torch.tensor(1)}, {"best.a": torch.ones(2)})
+    assert list(tmp_path.iterdir()) == []  # training goes on before anything is written
+    tensors["model.a"].zero_()
+    slow_disk.set()
+    background.wait()
+    saved_checkpoint = Checkpoints(tmp_path).newest()
+    assert torch.equal(saved_checkpoint.weights["model.a"], torch.arange(6.0).view(2, 3).T)
+    assert saved_checkpoint.weights.keys() == {"model.a", "best.a"}
+    assert saved_checkpoint.optimizer == {"0.step": torch.tensor(1)}
+    background.save(2, {"step": 2}, tensors, {})  # in the same memory
+    background.wait()
+    assert not Checkpoints(tmp_path).newest().weights["model.a"].any()
+
+
+def test_none_is_due_while_one_is_written(writer, slow_disk):
+    background, clock = writer()
+    background.save(1, {}, TENSORS, {})
+    clock.now = 1e6
+    assert not background.due()
+    slow_disk.set()
+    background.wait()
+    assert background.due()
+
+
+def test_an_error_of_the_thread_is_raised_at_the_next_step(writer, monkeypatch, tmp_path):
+    background, _ = writer()
+
+    def fail(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(checkpoint, "save_file", fail)
+    background.save(1, {}, TENSORS, {})
+    background._executor.submit(lambda: None).result()  # the thread is done
+    with pytest.raises(KosbertError, match=r"Permission denied.* --resume$"):
+        background.due()
+    assert not background.due()  # raised once

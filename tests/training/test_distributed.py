@@ -138,8 +138,8 @@ class FakeProcessGroup:
     def get_rank(self):
         return 0
 
-    def get_backend(self):
-        return "gloo"
+    def get_backend_config(self):
+        return "cpu:gloo,cuda:gloo"
 
     def broadcast(self, tensor, src):
         pass

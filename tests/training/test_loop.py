@@ -10,6 +10,7 @@ import torch
 
 from kosbert.errors import KosbertError
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
+from kosbert.model import precision
 from kosbert.training import Recipe, loop, train, trainer
 from kosbert.training.loop import learning_rate
 from kosbert.training.recipe import TrainingArguments
@@ -251,10 +252,10 @@ def test_several_sources_with_different_losses_and_weights(document, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("native", "precision", "half"), [(True, "auto", True), (True, "float32", False), (False, "auto", False)]
+    ("native", "setting", "half"), [(True, "auto", True), (True, "float32", False), (False, "auto", False)]
 )
-def test_bfloat16_is_used_if_the_processor_supports_it(one_stage, monkeypatch, tmp_path, native, precision, half):
-    monkeypatch.setattr(loop, "fast_bfloat16", lambda: native)
+def test_bfloat16_is_used_if_the_processor_supports_it(one_stage, monkeypatch, tmp_path, native, setting, half):
+    monkeypatch.setattr(precision, "fast_bfloat16", lambda: native)
     seen = []
     plain = CosineSimilarityLoss.compute_loss
 
@@ -268,7 +269,7 @@ def test_bfloat16_is_used_if_the_processor_supports_it(one_stage, monkeypatch, t
     monkeypatch.setattr(
         torch.nn.Linear, "forward", lambda self, x: modes.append(torch.is_autocast_enabled("cpu")) or linear(self, x)
     )
-    train(one_stage(3, train={"evals_per_epoch": 0, "precision": precision}), tmp_path / "out")
+    train(one_stage(3, train={"evals_per_epoch": 0, "precision": setting}), tmp_path / "out")
     assert any(modes) == half
     assert seen == [(torch.float32, False)] * 3  # losses are computed in float32
 
@@ -276,7 +277,7 @@ def test_bfloat16_is_used_if_the_processor_supports_it(one_stage, monkeypatch, t
 def test_bfloat16_and_float32_losses_stay_close(one_stage, monkeypatch, tmp_path):
     losses = []
     for native in (False, True):
-        monkeypatch.setattr(loop, "fast_bfloat16", lambda native=native: native)
+        monkeypatch.setattr(precision, "fast_bfloat16", lambda native=native: native)
         train(one_stage(20, train={"evals_per_epoch": 0}), tmp_path / str(native))
         points = json.loads((tmp_path / str(native) / "curves.json").read_text("utf-8"))["only"]
         losses.append([point["loss"] for point in points if "loss" in point])
@@ -326,3 +327,10 @@ def test_progress_events_name_the_stage_and_carry_metrics(document, tmp_path):
     assert events[-1].metrics["best dev"] == max(point["dev"] for point in result.curves["sts"][1:] if "dev" in point)
     assert all(seconds > 0 for seconds in result.seconds.values())
     assert list(result.seconds) == ["nli", "sts"]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_the_recipe_sets_the_dropout_and_the_saved_model_keeps_it(one_stage, tmp_path, rate):
+    trained = train(one_stage(2).model_copy(update={"dropout": rate}), tmp_path / "run")
+    config = json.loads((trained.path / "config.json").read_text(encoding="utf-8"))
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == rate

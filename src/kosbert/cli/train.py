@@ -30,7 +30,14 @@ def train(
     time_budget: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training; the schedule is fitted to them.")
     ] = None,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 300.0,
+    checkpoint_every: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Seconds between two checkpoints; by default they take at most 2% of the time.",
+            show_default=False,
+        ),
+    ] = None,
     trackers: Annotated[
         list[str] | None, typer.Option("--track", help="Log curves to tensorboard or wandb.", show_default=False)
     ] = None,

@@ -62,7 +62,10 @@ class Loss(nn.Module):
 
 
 def check_labels(labels: Tensor | None, loss_fn: Loss, rows: int) -> Tensor:
-    """Return the labels; raise unless there is one per row."""
+    """Return the labels; raise unless there is one per row.
+
+    Our trainer leaves labels on the host, so that a loss can check their values without waiting for a GPU.
+    """
     if labels is None or len(labels) != rows:
         raise UsageError(
             f"{type(loss_fn).__name__} needs one label per row but got {'none' if labels is None else len(labels)} "

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from kosbert.errors import UsageError
 from kosbert.losses.base import Loss, RowType, check_labels
 from kosbert.losses.features import Features
+from kosbert.model.placement import copied
 
 
 class CoSENTLoss(Loss):
@@ -49,7 +50,7 @@ class CoSENTLoss(Loss):
         scores = check_labels(labels, self, len(embeddings[0])).float()
         if not bool(scores.isfinite().all()):
             raise UsageError("a score is not a number: remove the rows without a score")
-        loss: Tensor = self.formula.compute_loss_from_embeddings(embeddings, scores)
+        loss: Tensor = self.formula.compute_loss_from_embeddings(embeddings, copied(scores, embeddings[0].device))
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from kosbert.errors import UsageError
 from kosbert.losses.base import Loss, RowType, check_labels
 from kosbert.losses.features import Features
+from kosbert.model.placement import copied
 
 
 class CosineSimilarityLoss(Loss):
@@ -42,5 +43,5 @@ class CosineSimilarityLoss(Loss):
         if not bool(((scores >= 0) & (scores <= 1)).all()):  # written this way, NaN fails too
             worst = max(scores.view(-1).tolist(), key=lambda score: abs(score - 0.5))
             raise UsageError(f"scores must lie between 0 and 1 but a batch has {worst:g}: divide STS scores by 5")
-        loss: Tensor = self.formula.compute_loss_from_embeddings(embeddings, scores)
+        loss: Tensor = self.formula.compute_loss_from_embeddings(embeddings, copied(scores, embeddings[0].device))
         return loss

@@ -11,6 +11,7 @@ from kosbert.errors import UsageError
 from kosbert.losses.base import Loss, RowType, check_labels
 from kosbert.losses.features import Features
 from kosbert.losses.forward import unwrap
+from kosbert.model.placement import copied
 
 
 class DistillationLoss(Loss):
@@ -66,7 +67,7 @@ class DistillationLoss(Loss):
     def compute_loss(self, embeddings: list[Tensor], labels: Tensor | None, columns: list[Features]) -> Tensor:
         """Return the sum of both terms; the cosine term is 0 for a single sentence."""
         student = torch.stack(embeddings, dim=1)  # (batch, columns, dimension)
-        teacher = check_labels(labels, self, len(student)).to(student.dtype)
+        teacher = copied(check_labels(labels, self, len(student)), student.device).to(student.dtype)
         if teacher.ndim == 2:
             teacher = teacher.unsqueeze(1)
         if teacher.shape != (*student.shape[:2], self.teacher_dimension):

@@ -12,16 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from kosbert.losses.features import SENTENCE_IDS, Features, count, join, sentence_ids, take
+from kosbert.model.dropout import has_dropout
+from kosbert.model.placement import copied, to_device
 
 Forward = Callable[[nn.Module, Features], Tensor]
 
 
 def one_forward(model: nn.Module, features: Features) -> Tensor:
     """Return the embeddings of one batch, (sentences, dimension)."""
-    # A copy, because the modules write their token embeddings into the dictionary and would keep them alive.
-    vectors: Tensor = model({key: value for key, value in features.items() if key != SENTENCE_IDS})[
-        "sentence_embedding"
-    ]
+    # `to_device` copies the dictionary: the modules write their token embeddings into it and would keep them alive.
+    inputs = to_device(unwrap(model), {key: value for key, value in features.items() if key != SENTENCE_IDS})
+    vectors: Tensor = model(inputs)["sentence_embedding"]
     return vectors
 
 
@@ -47,21 +48,8 @@ def _embed_distinct(model: nn.Module, features: Features, forward: Forward) -> T
         indices.append(index_of_id[sentence_id])
     if len(first_positions) == len(indices):
         return forward(model, features)
-    return forward(model, take(features, first_positions))[indices]
-
-
-def has_dropout(model: nn.Module, *, current_mode: bool = True) -> bool:
-    """Return whether the model applies dropout: now, or (`current_mode=False`) whenever it is in training mode."""
-    for module in model.modules():
-        if current_mode and not module.training:
-            continue
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            return True
-        # Some backbones call the dropout function with a rate from their configuration (ModernBERT's attention).
-        for name, rate in getattr(getattr(module, "config", None), "__dict__", {}).items():
-            if "drop" in name and isinstance(rate, float) and rate > 0:
-                return True
-    return False
+    vectors = forward(model, take(features, first_positions))
+    return vectors[copied(torch.tensor(indices), vectors.device)]
 
 
 def unwrap(model: nn.Module) -> Any:

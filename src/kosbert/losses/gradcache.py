@@ -20,7 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 from kosbert.errors import UsageError
 from kosbert.losses.base import Loss
 from kosbert.losses.features import Features, count, take
-from kosbert.losses.forward import embed, one_forward
+from kosbert.losses.forward import embed, one_forward, unwrap
+from kosbert.model.placement import to_device
 
 
 class GradCacheLoss(Loss):
@@ -70,7 +71,9 @@ class GradCacheLoss(Loss):
 
 def _embed_in_mini_batches(model: nn.Module, features: Features, mini_batch: int) -> Tensor:
     numbers = range(count(features))
-    batches = [take(features, numbers[start : start + mini_batch]) for start in numbers[::mini_batch]]
+    batches = [
+        to_device(unwrap(model), take(features, numbers[start : start + mini_batch])) for start in numbers[::mini_batch]
+    ]
     # Autograd does not see that the embeddings depend on the parameters; this input makes it call `backward`.
     trigger = torch.zeros((), requires_grad=torch.is_grad_enabled())
     vectors: Tensor = _Replay.apply(trigger, model, batches)  # type: ignore[no-untyped-call]

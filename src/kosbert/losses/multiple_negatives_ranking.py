@@ -15,6 +15,7 @@ from kosbert.distributed import first_local_row, gather_counts, gather_rows
 from kosbert.errors import UsageError
 from kosbert.losses.base import Loss, RowType
 from kosbert.losses.features import Features, sentence_ids
+from kosbert.model.placement import copied
 
 
 def info_nce(
@@ -36,39 +37,42 @@ def info_nce(
     """
     anchors, positives = embeddings[:2]
     rows = len(anchors)
-    counts = gather_counts(rows, anchors.device) if across_devices else [rows]
+    counts = gather_counts(rows) if across_devices else [rows]
     total = sum(counts)  # rows of all ranks
-    targets = first_local_row(counts) + torch.arange(rows, device=anchors.device)  # index of each anchor's positive
+    first = first_local_row(counts)
+    targets = torch.arange(first, first + rows, device=anchors.device)  # index of each anchor's positive
     # Stacked, so that there is one exchange instead of one per column; then (total, dimension) and (total,) each.
     all_embeddings = gather_rows(torch.stack(embeddings, dim=1), counts).unbind(1)
     all_ids = gather_rows(torch.stack(ids, dim=1), counts).unbind(1)
 
-    excluded = _false_negatives(ids[0], ids[1], all_ids[0], torch.cat(all_ids[1:]))
+    # The ids of our trainer are on the host, where repeated anchors are found without waiting for a GPU.
+    excluded = copied(_false_negatives(ids[0], ids[1], all_ids[0], torch.cat(all_ids[1:]), first), anchors.device)
     loss = _cross_entropy(anchors, torch.cat(all_embeddings[1:]), targets, excluded, temperature)
     if symmetric:
-        excluded = _false_negatives(ids[1], ids[0], all_ids[1], all_ids[0])
+        excluded = copied(_false_negatives(ids[1], ids[0], all_ids[1], all_ids[0], first), anchors.device)
         loss = (loss + _cross_entropy(positives, all_embeddings[0], targets, excluded, temperature)) / 2
     # The sum over the local anchors; `gather_rows` explains why this gives the gradients of a single process.
     return loss * len(counts) / total
 
 
-def _false_negatives(anchors: Tensor, positives: Tensor, all_anchors: Tensor, candidates: Tensor) -> Tensor:
-    """Return which candidates are not negatives of which anchor, (rows, candidates). All arguments are sentence ids.
+def _false_negatives(anchors: Tensor, positives: Tensor, all_anchors: Tensor, candidates: Tensor, first: int) -> Tensor:
+    """Return which candidates are not negatives of which anchor, (rows, candidates), from sentence ids.
 
-    These are candidates equal to the anchor, to its positive, or to a positive of another row with the same anchor. The
-    positives are the first candidates, in the order of `all_anchors`.
+    These are candidates equal to the anchor, to its positive, or to a positive of another row with the same anchor; not
+    the anchor's own positive, which is the target. The positives are the first candidates, in the order of
+    `all_anchors`; that of the first local row has the index `first`.
     """
     excluded = (candidates == anchors[:, None]) | (candidates == positives[:, None])
     same_anchor = all_anchors == anchors[:, None]  # (rows, all rows)
     for row in torch.nonzero(same_anchor.sum(1) > 1).flatten().tolist():  # few anchors are repeated
         excluded[row] |= torch.isin(candidates, candidates[: len(all_anchors)][same_anchor[row]])
+    excluded.diagonal(first).fill_(False)  # excluded[row, first + row]
     return excluded
 
 
 def _cross_entropy(
     anchors: Tensor, candidates: Tensor, targets: Tensor, excluded: Tensor, temperature: float
 ) -> Tensor:
-    excluded[torch.arange(len(targets)), targets] = False  # the anchor's own positive is the target
     cosines = functional.normalize(anchors, dim=1) @ functional.normalize(candidates, dim=1).T  # (rows, candidates)
     logits = (cosines.float() / temperature).masked_fill(excluded, -torch.inf)
     return functional.cross_entropy(logits, targets, reduction="sum")

@@ -14,8 +14,9 @@ from kosbert.distributed import sync_module
 from kosbert.errors import UsageError
 from kosbert.losses.base import Loss, RowType
 from kosbert.losses.features import Features, sentence_ids
-from kosbert.losses.forward import has_dropout, unwrap
+from kosbert.losses.forward import unwrap
 from kosbert.losses.multiple_negatives_ranking import check_temperature, info_nce
+from kosbert.model.dropout import has_dropout
 
 SIMCSE = "Gao, Yao and Chen 2021, SimCSE, https://arxiv.org/abs/2104.08821"
 
@@ -105,7 +106,7 @@ class SimCSELoss(SupervisedSimCSELoss):
     ) -> None:
         if not has_dropout(model, current_mode=False):
             # §3: dropout is the only noise. Without it both embeddings are equal and the representation collapses.
-            raise UsageError("SimCSE needs a model with dropout but this one has none: set its dropout to 0.1")
+            raise UsageError("SimCSE needs a model with dropout but this one has none: set dropout: 0.1 in the recipe")
         super().__init__(model, temperature, head, across_devices)
 
     def prepare_columns(self, features: list[Features]) -> list[Features]:

@@ -13,6 +13,7 @@ from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses.base import Loss, RowType, check_labels
 from kosbert.losses.features import Features
 from kosbert.losses.forward import unwrap
+from kosbert.model.placement import copied
 
 # The seven rows of the paper's Table 6, in its order.
 CONCATENATIONS = ("u,v", "|u-v|", "u*v", "|u-v|,u*v", "u,v,u*v", "u,v,|u-v|", "u,v,|u-v|,u*v")
@@ -76,7 +77,7 @@ class SoftmaxLoss(Loss):
                 f"label ids must be integers from 0 to {len(self.labels) - 1} ({', '.join(self.labels)}) but a batch "
                 f"has {sorted(set(ids.tolist()))}: map the labels of the data to these"
             )
-        return functional.cross_entropy(self.logits(u, v), ids.long())
+        return functional.cross_entropy(self.logits(u, v), copied(ids.long(), u.device))
 
     @torch.no_grad()
     def predict(self, premises: Sequence[str], hypotheses: Sequence[str], batch_size: int = 32) -> list[str]:

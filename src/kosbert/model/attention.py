@@ -138,13 +138,17 @@ def attend(query: Tensor, key: Tensor, value: Tensor, plan: PackingPlan, dropout
     return joined.view(tokens, heads, size)
 
 
-def _cached_plan(boundaries: Tensor) -> PackingPlan:
-    """Return the plan for these boundaries; it is stored on the tensor, which all layers of a forward pass share."""
-    plan: PackingPlan | None = getattr(boundaries, "_kosbert_plan", None)
-    if plan is None:
-        plan = make_plan(boundaries.diff().tolist(), boundaries.device)
-        boundaries._kosbert_plan = plan  # type: ignore[attr-defined]
+def attach_plan(boundaries: Tensor, lengths: list[int]) -> PackingPlan:
+    """Store the plan on the tensor of boundaries, which all layers of a forward pass share."""
+    plan = make_plan(lengths, boundaries.device)
+    boundaries._kosbert_plan = plan  # type: ignore[attr-defined]
     return plan
+
+
+def _cached_plan(boundaries: Tensor) -> PackingPlan:
+    """Return the plan that was attached; for a batch of another collator compute it, which waits for a GPU."""
+    plan: PackingPlan | None = getattr(boundaries, "_kosbert_plan", None)
+    return plan or attach_plan(boundaries, boundaries.diff().tolist())
 
 
 def packed_attention(

@@ -115,10 +115,11 @@ def _cache_file() -> Path:
 
 
 def _cache_key(speed_key: str) -> str:
-    return f"{speed_key}, {threads()} threads, {_processor_name()}"
+    return f"{speed_key}, {threads()} threads, {processor_name()}"
 
 
-def _processor_name() -> str:
+def processor_name() -> str:
+    """Return the name of the processor, as specific as the system tells."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

@@ -75,15 +75,14 @@ class TokenizedCorpus:
         return lengths, np.fromiter((token for ids in encoded for token in ids), np.int32, lengths.sum())
 
     def batch(self, numbers: NDArray[np.integer[Any]]) -> dict[str, Any]:
-        """Return the features of these sentences as `model.preprocess` would make them, on the model's device."""
+        """Return the features of these sentences as `model.preprocess` would make them, on the host."""
         lengths = self.lengths[numbers]
         ends = np.cumsum(lengths)
         token_numbers = np.repeat(self._starts[numbers] - (ends - lengths), lengths) + np.arange(ends[-1])
         features = _features(self._model, self._ids[token_numbers].astype(np.int64), lengths, self._names)
         if "prompt_length" in self._names:
             features["prompt_length"] = self._model[0]._get_prompt_length(self._prompt)
-        device = self._model.device
-        return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in features.items()}
+        return features
 
 
 def _features(
@@ -114,6 +113,8 @@ def _flat(model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[n
 
 def _padded(model: SentenceTransformer, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> dict[str, Any]:
     mask = np.arange(lengths.max()) < lengths[:, None]  # (sentences, longest)
+    if model.tokenizer.padding_side == "left":
+        mask = mask[:, ::-1]
     padded = np.full(mask.shape, model.tokenizer.pad_token_id or 0, np.int64)
     padded[mask] = ids
     return {

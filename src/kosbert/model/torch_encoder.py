@@ -20,6 +20,7 @@ from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.onednn import fast_linear, mkl_is_slow
 from kosbert.model.packing import is_packed, pack, unpack
+from kosbert.model.placement import to_device
 from kosbert.model.tokenized_corpus import feature_names, features_from_ids
 
 # Large enough for efficient matrix products, small enough that activations stay in the cache of a CPU.
@@ -149,11 +150,9 @@ class TorchEncoder(Encoder):
                     if self._pads not in self._feature_names:
                         self._feature_names[self._pads] = feature_names(model)
                     features = features_from_ids(model, batch, self._feature_names[self._pads])
-                features = {
-                    key: value.to(self.device) if isinstance(value, torch.Tensor) else value
-                    for key, value in features.items()
-                }
-                vectors: NDArray[np.float32] = model(features)["sentence_embedding"].float().cpu().numpy()
+                vectors: NDArray[np.float32] = (
+                    model(to_device(model, features))["sentence_embedding"].float().cpu().numpy()
+                )
             finally:
                 model.train(training)
         return vectors

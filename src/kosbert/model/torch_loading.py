@@ -125,10 +125,12 @@ def change_pooling(model: SentenceTransformer, pooling: str) -> None:
         raise UsageError("this model concatenates several poolings; leave pooling out")
     modules[0].config.output_hidden_states = False
     new_modules = [modules[0], *_pooling_modules(modules[0], pooling), *modules[index + 1 :]]
+    include_prompt = modules[index].include_prompt  # not a property of the pooling mode: a trained model depends on it
     device = model.device
     model._modules.clear()
     for index, module in enumerate(new_modules):
         model.add_module(str(index), module)
+    model.set_pooling_include_prompt(include_prompt)
     model.to(device)
 
 

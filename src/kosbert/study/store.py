@@ -192,7 +192,8 @@ def current_provenance() -> Provenance:
     """Return versions of the code and its libraries, and the machine; stored with every stage and run."""
     import torch
 
-    from kosbert.training.loop import fast_bfloat16
+    from kosbert.model.precision import training_dtype
+    from kosbert.model.torch_loading import best_device
 
     return Provenance(
         kosbert=version("kosbert"),
@@ -204,7 +205,7 @@ def current_provenance() -> Provenance:
             architecture=platform.machine(),
             cpus=os.cpu_count(),
             threads=torch.get_num_threads(),
-            training_dtype="bfloat16" if fast_bfloat16() else "float32",
+            training_dtype=str(training_dtype(torch.device(best_device()))).removeprefix("torch."),
             gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         ),
         command="kosbert " + " ".join(sys.argv[1:]) if Path(sys.argv[0]).stem in ("kosbert", "__main__") else "",

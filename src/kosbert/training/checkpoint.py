@@ -4,21 +4,26 @@
 
 `sha256.json` has the checksums of the other files. A checkpoint that does not match is skipped for the one before it.
 There is no pickle: the optimizer state is stored as named tensors.
+
+Training only stops while the tensors are copied to buffers in host memory. A thread writes them.
 """
 
 import errno
+import hashlib
 import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from kosbert.errors import KosbertError
@@ -27,7 +32,16 @@ from kosbert.files import atomic_directory, sha256_file
 logger = logging.getLogger(__name__)
 
 _CHECKSUMS = "sha256.json"
+_CHUNK = 1 << 24  # bytes
+_DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
 _KEEP = 2  # the newest, and the previous one in case the newest is damaged
+
+# How often to write one if the user does not say: often enough to lose little, seldom enough to cost little.
+_SHARE_OF_TIME = 0.02
+_FIRST_INTERVAL, _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 120.0, 30.0, 1_800.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -54,15 +68,16 @@ class Checkpoints:
         try:
             # `replace`: a run that resumed from an earlier checkpoint reaches the same step again.
             with atomic_directory(target, replace=True) as directory:
+                checksums = {}
                 for name, tensors in (("weights", weights), ("optimizer", optimizer)):
-                    on_cpu = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
-                    save_file(on_cpu, directory / f"{name}.safetensors")
+                    path = directory / f"{name}.safetensors"
+                    checksums[path.name] = save_file(tensors, path)
                 (directory / "state.json").write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
-                checksums = {path.name: sha256_file(path) for path in directory.iterdir()}
+                checksums["state.json"] = sha256_file(directory / "state.json")
                 (directory / _CHECKSUMS).write_text(json.dumps(checksums), encoding="utf-8")
                 for path in directory.iterdir():
                     _fsync(path)
-        except (OSError, SafetensorError) as error:
+        except OSError as error:
             raise KosbertError(_write_error(error, self.directory)) from error
         keep = [path for path in self._all() if path <= target][-_KEEP:]  # a later one was damaged
         for path in set(self._all()) - set(keep):
@@ -92,12 +107,129 @@ class Checkpoints:
         return sorted(path for path in self.directory.glob("[0-9]*") if path.is_dir())
 
 
+class CheckpointWriter:
+    """Writes the checkpoints of one run in a thread, at most `_SHARE_OF_TIME` of the time.
+
+    Args:
+        checkpoints: where to write.
+        every: seconds between two checkpoints. By default the cost of the last one decides: the time for which training
+            stopped, and the processor time that the thread took from it.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, every: float | None = None) -> None:
+        self._checkpoints, self._every = checkpoints, every
+        self._interval = _FIRST_INTERVAL if every is None else every
+        self._saved_at = time.monotonic()
+        self._executor = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[float] | None = None
+        self._stall = 0.0  # seconds for which the last checkpoint stopped training
+        self._buffers: dict[str, Tensor] = {}
+
+    def due(self) -> bool:
+        """Return whether it is time for a checkpoint; raise if the last one could not be written."""
+        if self._writing and self._writing.done():
+            self.wait()
+        if self._writing and self._every is None:
+            return False
+        return time.monotonic() - self._saved_at >= self._interval
+
+    def save(
+        self,
+        number: int,
+        state: Mapping[str, Any],
+        weights: Mapping[str, Tensor],
+        optimizer: Mapping[str, Tensor],
+        constant: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Copy the tensors and start to write them; first waits until the previous checkpoint is written.
+
+        Args:
+            number: steps done in all stages.
+            state: everything that is not a tensor. It must not change any more.
+            weights: tensors that training changes.
+            optimizer: the same, of the optimizer.
+            constant: further weights, which stay as they are: they are not copied.
+        """
+        self.wait()
+        started = time.monotonic()
+        copies = self._copy({**weights, **{f"optimizer {name}": value for name, value in optimizer.items()}})
+        all_weights = {name: copies[name] for name in weights} | dict(constant or {})
+        optimizer_copies = {name: copies[f"optimizer {name}"] for name in optimizer}
+        self._saved_at = time.monotonic()
+        self._stall = self._saved_at - started
+        self._writing = self._executor.submit(self._write, number, state, all_weights, optimizer_copies)
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is written; raise if it could not be."""
+        writing, self._writing = self._writing, None
+        if writing:
+            cost = self._stall + writing.result()
+            if self._every is None:
+                self._interval = min(max(cost / _SHARE_OF_TIME, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
+
+    def close(self) -> None:
+        """Wait for the thread to end, whether it succeeds or not: the run has ended or failed."""
+        self._executor.shutdown()
+        self._buffers.clear()
+
+    def _copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return copies in host memory. The memory is used again: allocating it takes as long as copying."""
+        for name, tensor in tensors.items():
+            buffer = self._buffers.get(name)
+            if buffer is None or (buffer.shape, buffer.dtype) != (tensor.shape, tensor.dtype):
+                on_gpu = tensor.device.type == "cuda"
+                self._buffers[name] = buffer = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=on_gpu)
+            buffer.copy_(tensor.detach(), non_blocking=True)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return {name: self._buffers[name] for name in tensors}
+
+    def _write(
+        self, number: int, state: Mapping[str, Any], weights: Mapping[str, Tensor], optimizer: Mapping[str, Tensor]
+    ) -> float:
+        """Write a checkpoint; return the processor time of this thread."""
+        started = time.thread_time()
+        self._checkpoints.save(number, state, weights, optimizer)
+        return time.thread_time() - started
+
+
 def _read(directory: Path) -> Checkpoint:
     for name, expected in json.loads((directory / _CHECKSUMS).read_text(encoding="utf-8")).items():
         if sha256_file(directory / name) != expected:
             raise ValueError(f"{name} has a different checksum")
     state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
     return Checkpoint(state, *(load_file(directory / f"{name}.safetensors") for name in ("weights", "optimizer")))
+
+
+def save_file(tensors: Mapping[str, Tensor], path: Path) -> str:
+    """Write a safetensors file and return its SHA-256.
+
+    The library's own `save_file` copies all tensors and keeps Python's lock while it writes, which stops training: a
+    step took 10 s instead of 2.4 s while 1.8 GB were written. The format is a header and the bytes of the tensors.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))  # aligned without gaps
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, tensor in ordered:
+        begin, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with path.open("wb", buffering=0) as stream:
+        for chunk in _chunks(len(text).to_bytes(8, "little") + text, [tensor for _, tensor in ordered]):
+            digest.update(chunk)  # both calls release the lock
+            while len(chunk):
+                chunk = chunk[stream.write(chunk) :]  # noqa: PLW2901
+    return digest.hexdigest()
+
+
+def _chunks(header: bytes, tensors: Sequence[Tensor]) -> Iterator[memoryview]:
+    yield memoryview(header)
+    for tensor in tensors:
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        for start in range(0, len(flat), _CHUNK):
+            yield flat[start : start + _CHUNK].numpy().data
 
 
 def _fsync(path: Path) -> None:
@@ -107,7 +239,7 @@ def _fsync(path: Path) -> None:
 
 
 def _write_error(error: Exception, directory: Path) -> str:
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         reason = "the disk is full"
     else:
         reason = str(getattr(error, "strerror", None) or error)

@@ -57,9 +57,8 @@ class TrainDataset:
         """Return one batch of features per column, with sentence ids so that the loss need not hash the tokens."""
         batches = []
         for column in self.columns:
-            features = self.corpus.batch(column[rows])
             ids = torch.from_numpy(self.corpus.sentence_ids[column[rows]])
-            batches.append(features | {"sentence_ids": ids.to(features["input_ids"].device)})
+            batches.append(self.corpus.batch(column[rows]) | {"sentence_ids": ids})
         return batches
 
 

@@ -8,9 +8,8 @@ without a pickle: batches and dropout depend only on seed and step, so a checkpo
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,13 @@ from torch import Tensor
 from kosbert.distributed import average_gradients, broadcast_from_rank0, local_rows, rank, world_size
 from kosbert.errors import KosbertError
 from kosbert.losses import Loss
-from kosbert.model.onednn import capabilities
+from kosbert.model.precision import autocast, tf32, training_dtype
 from kosbert.training.datasets import TrainDataset
 from kosbert.training.recipe import TrainingArguments
 from kosbert.training.sampler import Batch, BatchSampler
+
+# The scale is halved after each step that overflows, so this many in a row mean that no scale would help.
+_MAX_SKIPPED_STEPS = 20
 
 
 @dataclass
@@ -35,6 +37,7 @@ class TrainerState:
     best_score: float | None = None
     best_step: int = 0
     evals_without_improvement: int = 0
+    skipped_steps: int = 0  # the latest steps in a row that float16 could not represent
     seconds: float = 0.0  # training time, without evaluation
     curve: list[dict[str, float]] = field(default_factory=list)  # step, loss, lr, dev
 
@@ -44,9 +47,11 @@ class Callbacks:
     """Functions called during a stage; all are optional."""
 
     evaluate: Callable[[], float | None] | None = None  # the dev score, higher is better
-    save_checkpoint: Callable[[TrainerState, torch.optim.Optimizer], None] | None = None
+    checkpoint_due: Callable[[], bool] | None = None
+    save_checkpoint: Callable[[TrainerState], None] | None = None  # if it is due
     on_new_best: Callable[[], None] | None = None  # keep the weights
-    on_step_end: Callable[[TrainerState, dict[str, float]], None] | None = None  # with the newest point of the curve
+    on_step_end: Callable[[TrainerState, dict[str, float]], None] | None = None
+    """Gets each point of the curve once its loss is known: on a GPU one step later."""
 
 
 def learning_rate(arguments: TrainingArguments, done: float) -> float:
@@ -75,6 +80,12 @@ def make_optimizer(losses: Sequence[Loss], arguments: TrainingArguments) -> torc
     return torch.optim.AdamW(groups, lr=arguments.lr, fused=True)
 
 
+def make_scaler(device: torch.device, arguments: TrainingArguments) -> torch.amp.GradScaler:
+    """Return the loss scaler of float16; for other formats one that does nothing."""
+    enabled = training_dtype(device, arguments.precision) == torch.float16
+    return torch.amp.GradScaler(device.type, enabled=enabled)
+
+
 def make_sampler(
     datasets: Sequence[TrainDataset], arguments: TrainingArguments, seed: int, **length: Any
 ) -> BatchSampler:
@@ -100,6 +111,7 @@ def run_stage(
     callbacks: Callbacks,
     *,
     seed: int,
+    scaler: torch.amp.GradScaler | None = None,
     time_budget: float | None = None,
     max_steps: int | None = None,
 ) -> None:
@@ -114,50 +126,68 @@ def run_stage(
         optimizer: from `make_optimizer`.
         callbacks: evaluation, checkpoints, progress.
         seed: of dropout.
+        scaler: from `make_scaler`, in the state of a checkpoint; a new one by default.
         time_budget: seconds for the stage; the schedule is compressed to fit.
         max_steps: stop after this many steps without a final evaluation, to measure the time per step.
     """
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    scaler = scaler or make_scaler(model.device, arguments)
     eval_steps = _eval_steps(sampler, arguments)
+    final_steps = {sampler.total_steps, max_steps}
+    readings = _Readings(state, scaled=scaler.is_enabled(), late=_reads_late(model.device))
     model.train()
-    if callbacks.evaluate and not state.curve:
-        score = callbacks.evaluate()  # the score before training; never a candidate for the best
-        state.curve.append({"step": 0} | ({} if score is None else {"dev": score}))
-    started = time.monotonic() - state.seconds
-    for batch in sampler.from_step(state.step):
-        done = state.step / sampler.total_steps
-        if time_budget is not None:
-            done = max(done, broadcast_from_rank0((time.monotonic() - started) / time_budget))
-            if done >= 1:
+
+    def report(points: list[dict[str, float]]) -> None:
+        for point in points:
+            if callbacks.on_step_end:
+                callbacks.on_step_end(state, point)
+
+    with tf32(model.device, arguments.precision):
+        if callbacks.evaluate and not state.curve:
+            score = callbacks.evaluate()  # the score before training; never a candidate for the best
+            state.curve.append({"step": 0} | ({} if score is None else {"dev": score}))
+        started = time.monotonic() - state.seconds
+        for batch in sampler.from_step(state.step):
+            done = state.step / sampler.total_steps
+            if time_budget is not None:
+                done = max(done, broadcast_from_rank0((time.monotonic() - started) / time_budget))
+                if done >= 1:
+                    break
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(arguments, done)
+            point = {"step": state.step + 1, "loss": math.nan, "lr": optimizer.param_groups[0]["lr"]}
+            checkpoint_due = bool(state.step and callbacks.checkpoint_due and callbacks.checkpoint_due())
+            if checkpoint_due:
+                report(readings.finish())  # the curve of the checkpoint is complete
+            # Dropout depends on seed, step and rank only, so no random state has to be saved.
+            torch.manual_seed(_combine_seeds(seed, state.step, rank()))
+            with _explain_out_of_memory(datasets[batch.source], batch, state.step + 1):
+                values = _compute_gradients(model, datasets[batch.source], batch, optimizer, scaler, arguments)
+                readings.add(point, batch, values)
+                if checkpoint_due and callbacks.save_checkpoint:
+                    readings.check()  # before the update: these weights have just given a finite loss
+                    callbacks.save_checkpoint(state)
+                if not readings.late:
+                    readings.check()
+                scaler.step(optimizer)
+                scaler.update()
+            state.step += 1
+            state.seconds = time.monotonic() - started
+            state.curve.append(point)
+            evaluates = callbacks.evaluate and (state.step in eval_steps or state.step == sampler.total_steps)
+            finished = readings.finish(keep=int(readings.late and not evaluates and state.step not in final_steps))
+            if evaluates:
+                point |= _evaluate(state, callbacks)
+                started = time.monotonic() - state.seconds  # evaluation does not count against the time budget
+            report(finished)
+            if state.step == max_steps:
+                return
+            if arguments.patience and state.evals_without_improvement >= arguments.patience:
                 break
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(arguments, done)
-        # Dropout depends on seed, step and rank only, so no random state has to be saved.
-        torch.manual_seed(_combine_seeds(seed, state.step, rank()))
-        with _explain_out_of_memory(datasets[batch.source], batch, state.step + 1):
-            loss = _compute_gradients(
-                model, datasets[batch.source], batch, optimizer, parameters, arguments, state.step + 1
-            )
-            if callbacks.save_checkpoint and state.step:
-                # Before the update: these weights have just given a finite loss.
-                callbacks.save_checkpoint(state, optimizer)
-            optimizer.step()
-        state.step += 1
-        state.seconds = time.monotonic() - started
-        point = {"step": state.step, "loss": loss, "lr": optimizer.param_groups[0]["lr"]}
-        if callbacks.evaluate and (state.step in eval_steps or state.step == sampler.total_steps):
-            point |= _evaluate(state, callbacks)
-            started = time.monotonic() - state.seconds  # evaluation does not count against the time budget
-        state.curve.append(point)
-        if callbacks.on_step_end:
-            callbacks.on_step_end(state, point)
-        if state.step == max_steps:
-            return
-        if arguments.patience and state.evals_without_improvement >= arguments.patience:
-            break
-    if callbacks.evaluate and state.step not in (eval_steps | {sampler.total_steps}):
-        state.curve[-1] |= _evaluate(state, callbacks)  # the time budget ended between two evaluations
-    if state.best_score is None and not all(bool(parameter.isfinite().all()) for parameter in parameters):
+        report(readings.finish())
+        if callbacks.evaluate and state.step not in (eval_steps | {sampler.total_steps}):
+            state.curve[-1] |= _evaluate(state, callbacks)  # the time budget ended between two evaluations
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if state.best_score is None and not bool(torch.stack([values.isfinite().all() for values in parameters]).all()):
         raise KosbertError(f"the weights are not finite after step {state.step}: lower train.lr and start again")
 
 
@@ -188,26 +218,98 @@ def _compute_gradients(
     dataset: TrainDataset,
     batch: Batch,
     optimizer: torch.optim.AdamW,
-    parameters: list[Tensor],
+    scaler: torch.amp.GradScaler,
     arguments: TrainingArguments,
-    step: int,
-) -> float:
-    """Compute, average and clip the gradients of one batch; return the loss. The weights do not change."""
+) -> Tensor:
+    """Compute, average and clip the gradients of one batch; return loss and gradient norm, (2,), on the device."""
     rows = local_rows(batch.rows)
-    labels = None if dataset.labels is None else torch.from_numpy(dataset.labels[rows]).to(model.device)
+    labels = None if dataset.labels is None else torch.from_numpy(dataset.labels[rows])
     optimizer.zero_grad(set_to_none=True)
-    with _autocast(arguments, model.device):
+    with autocast(model.device, training_dtype(model.device, arguments.precision)):
         loss = dataset.loss(dataset.features(rows), labels) * dataset.weight
-    loss.backward()
+    scaler.scale(loss).backward()
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     mean_loss = average_gradients(parameters, loss)
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, arguments.max_grad_norm))
-    for name, value in (("loss", mean_loss), ("gradient", norm)):
-        if not math.isfinite(value):
-            raise KosbertError(
-                f"the {name} became {value} at step {step} (rows {batch.rows[:5].tolist()}…), and the last good "
-                "checkpoint is kept: lower train.lr or check these rows, and start again"
-            )
-    return mean_loss
+    scaler.unscale_(optimizer)
+    norm = torch.nn.utils.clip_grad_norm_(parameters, arguments.max_grad_norm)
+    return torch.stack([mean_loss, norm.to(mean_loss.dtype)])
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Loss and gradient norm of a step on their way to the host, and the point of the curve that they complete."""
+
+    point: dict[str, float]
+    batch: Batch
+    values: Tensor  # (2,), on the host once the copy is done
+    copied: torch.cuda.Event | None
+
+    def wait(self) -> list[float]:
+        if self.copied:
+            self.copied.synchronize()
+        return self.values.tolist()
+
+
+class _Readings:
+    """The steps whose loss has not been looked at yet.
+
+    On a GPU the host runs ahead of the device. Reading the loss of the step that has just been queued would make both
+    wait for each other, so the loss is read one step late, or when a checkpoint or an evaluation needs it.
+
+    Args:
+        state: counts the steps that float16 could not represent.
+        scaled: the loss is scaled for float16. Then an infinite gradient only means that the scale is too large.
+        late: read one step late.
+    """
+
+    def __init__(self, state: TrainerState, *, scaled: bool, late: bool) -> None:
+        self.late, self._state, self._scaled = late, state, scaled
+        self._readings: list[_Reading] = []
+
+    def add(self, point: dict[str, float], batch: Batch, values: Tensor) -> None:
+        """Start to copy the values of a step to the host."""
+        on_host = values.to("cpu", non_blocking=self.late)
+        event = torch.cuda.Event() if values.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        if event:
+            event.record()
+        self._readings.append(_Reading(point, batch, on_host, event))
+
+    def check(self) -> None:
+        """Raise if the loss or the gradient of a step is not finite."""
+        for reading in self._readings:
+            self._check(reading)
+
+    def finish(self, keep: int = 0) -> list[dict[str, float]]:
+        """Check all steps but the latest `keep`, and return their points, completed by the loss."""
+        done, self._readings = (
+            self._readings[: len(self._readings) - keep],
+            self._readings[len(self._readings) - keep :],
+        )
+        for reading in done:
+            loss, norm = self._check(reading)
+            reading.point["loss"] = loss
+            self._state.skipped_steps = 0 if math.isfinite(norm) else self._state.skipped_steps + 1
+            if self._state.skipped_steps >= _MAX_SKIPPED_STEPS:
+                raise KosbertError(
+                    f"the gradient overflowed float16 in {_MAX_SKIPPED_STEPS} steps in a row, up to step "
+                    f"{reading.point['step']}: lower train.lr, or set train.precision to float32, and start again"
+                )
+        return [reading.point for reading in done]
+
+    def _check(self, reading: _Reading) -> list[float]:
+        loss, norm = values = reading.wait()
+        for name, value in [("loss", loss)] + [("gradient", norm)] * (not self._scaled):
+            if not math.isfinite(value):
+                raise KosbertError(
+                    f"the {name} became {value} at step {reading.point['step']} (rows "
+                    f"{reading.batch.rows[:5].tolist()}…), and the last good checkpoint is kept: lower train.lr or "
+                    "check these rows, and start again"
+                )
+        return values
+
+
+def _reads_late(device: torch.device) -> bool:
+    return device.type == "cuda"
 
 
 @contextmanager
@@ -226,21 +328,6 @@ def _explain_out_of_memory(dataset: TrainDataset, batch: Batch, step: int) -> It
             f"out of memory at step {step} with {len(rows)} rows of {int(dataset.tokens(rows).sum())} tokens: lower "
             "train.batch_size or max_length, or set the loss option gradcache to 32"
         ) from error
-
-
-def _autocast(arguments: TrainingArguments, device: torch.device) -> Any:
-    """Return bfloat16 autocast if the hardware multiplies bfloat16; elsewhere it would be far slower than float32."""
-    if arguments.precision == "float32":
-        return nullcontext()
-    native = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type == "cpu" and fast_bfloat16()
-    return torch.autocast(device.type, torch.bfloat16) if native else nullcontext()
-
-
-@cache
-def fast_bfloat16() -> bool:
-    """Return whether this CPU has bfloat16 matrix products."""
-    flags = capabilities()
-    return bool(flags.get("avx512_bf16") or flags.get("amx_bf16"))
 
 
 def _combine_seeds(*numbers: int) -> int:

@@ -154,6 +154,9 @@ class Recipe(StrictModel):
     data: dict[str, Names] = Field({}, description="roles (nli, sts, …) → data sets, so that an overlay can swap them")
     pooling: Literal["mean", "max", "cls", "first-last"] = "mean"
     max_length: int = Field(128, ge=4)
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="dropout of the backbone, also in the saved model; null: as the backbone has it"
+    )
     seed: int = Field(42, ge=0)
     train: TrainingArguments = TrainingArguments()
     dev: Names = Field([], description="evaluated during training; selects the checkpoint")

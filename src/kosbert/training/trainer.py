@@ -12,7 +12,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,22 @@ from kosbert.evaluation.sts import score_pairs
 from kosbert.files import write_text
 from kosbert.losses import Loss, load_loss_state, loss_state
 from kosbert.model.compress import fewer_layers
+from kosbert.model.dropout import set_dropout
 from kosbert.model.from_scratch import new_backbone
+from kosbert.model.precision import Precision, autocast, device_name, training_dtype
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
 from kosbert.progress import ProgressCallback, ProgressEvent
 from kosbert.training import tracking
-from kosbert.training.checkpoint import Checkpoint, Checkpoints, optimizer_tensors, restore_optimizer
+from kosbert.training.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    CheckpointWriter,
+    optimizer_tensors,
+    restore_optimizer,
+)
 from kosbert.training.datasets import DataModule, TrainDataset
-from kosbert.training.loop import Callbacks, TrainerState, make_optimizer, make_sampler, run_stage
+from kosbert.training.loop import Callbacks, TrainerState, make_optimizer, make_sampler, make_scaler, run_stage
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe, Stage, TrainingArguments
 from kosbert.training.sampler import BatchSampler
 
@@ -91,7 +100,7 @@ def train(
     resume: bool = False,
     time_budget: float | None = None,
     data_dir: Path | None = None,
-    checkpoint_every: float = 300.0,
+    checkpoint_every: float | None = None,
     on_progress: ProgressCallback | None = None,
     trackers: Sequence[str] = (),
 ) -> TrainResult:
@@ -103,7 +112,7 @@ def train(
         resume: continue the run in `out`; the result is identical to an uninterrupted run. Starts one if there is none.
         time_budget: seconds for the training steps of all stages; the schedule of each stage is fitted to its share.
         data_dir: directory with the files of the data sets; by default `KOSBERT_DATA`.
-        checkpoint_every: seconds between two checkpoints.
+        checkpoint_every: seconds between two checkpoints; by default checkpoints take at most 2% of the time.
         on_progress: called after every step and while a teacher encodes, on rank 0.
         trackers: "tensorboard", "wandb".
     """
@@ -151,12 +160,13 @@ class _StageSetup:
     losses: list[Loss]
     sampler: BatchSampler
     optimizer: torch.optim.AdamW
+    scaler: torch.amp.GradScaler
 
     def run(self, model: SentenceTransformer, state: TrainerState, callbacks: Callbacks, **limits: Any) -> None:
         try:
             run_stage(
                 model, self.datasets, self.sampler, self.arguments, state, self.optimizer, callbacks,
-                seed=self.seed, **limits,
+                seed=self.seed, scaler=self.scaler, **limits,
             )  # fmt: skip
         except KosbertError as error:
             raise type(error)(f"stage {self.stage.name}: {error}") from error
@@ -171,13 +181,14 @@ class Trainer:
         out: Path,
         *,
         data_dir: Path | None = None,
-        checkpoint_every: float = 300.0,
+        checkpoint_every: float | None = None,
         on_progress: ProgressCallback | None = None,
     ) -> None:
         self.recipe, self.out, self.on_progress = recipe, out, on_progress
         self.data = DataModule(recipe, data_dir, on_progress)
         self.checkpoints = Checkpoints(out / "checkpoints")
-        self.checkpoint_every, self.saved_at = checkpoint_every, time.monotonic()
+        self.writer = CheckpointWriter(self.checkpoints, checkpoint_every)
+        self.dev_precision: Precision = recipe.train.precision
         self.curves: Curves = {}
         self.seconds: dict[str, float] = {}
 
@@ -198,7 +209,10 @@ class Trainer:
             self.model.load_state_dict(_with_prefix("model.", checkpoint.weights))
         budgets = self.data.stage_budgets(time_budget)
         values = {"recipe": self.recipe.name, "seed": self.recipe.seed, "backbone": self.encoder.source}
-        with tracking.started(trackers if rank() == 0 else (), self.out, self.recipe.name, values) as self.log:
+        with (
+            closing(self.writer),
+            tracking.started(trackers if rank() == 0 else (), self.out, self.recipe.name, values) as self.log,
+        ):
             for index in range(first_stage, len(self.recipe.stages)):
                 first_step = self._train_stage(index, first_step, budgets[index], checkpoint)
                 checkpoint = None
@@ -209,6 +223,8 @@ class Trainer:
         self.dev = self.data.scored_pairs(self.recipe.dev)
         self.encoder = self._load_backbone()
         self.model: SentenceTransformer = self.encoder.sentence_transformer
+        if self.recipe.dropout is not None:
+            set_dropout(self.model, self.recipe.dropout)
         self.data.check(self.model)
 
     def _load_backbone(self) -> TorchEncoder:
@@ -243,7 +259,9 @@ class Trainer:
         for loss_fn in losses:
             remove_gradient_hooks(loss_fn)  # `average_gradients` reduces all parameters
         sampler = make_sampler(datasets, arguments, seed, epochs=stage.epochs, steps=stage.steps)
-        return _StageSetup(stage, seed, arguments, datasets, losses, sampler, make_optimizer(losses, arguments))
+        self.dev_precision = arguments.precision
+        scaler = make_scaler(self.model.device, arguments)
+        return _StageSetup(stage, seed, arguments, datasets, losses, sampler, make_optimizer(losses, arguments), scaler)
 
     def _train_stage(self, index: int, first_step: int, budget: float | None, checkpoint: Checkpoint | None) -> int:
         """Train a stage and load its best weights; return the number of steps done in all stages."""
@@ -252,6 +270,7 @@ class Trainer:
         if checkpoint and checkpoint.optimizer:  # a checkpoint between two stages has none
             state = TrainerState(**checkpoint.state["trainer_state"])
             restore_optimizer(setup.optimizer, checkpoint.optimizer)
+            setup.scaler.load_state_dict(checkpoint.state["scaler"])
             for number, loss_fn in enumerate(setup.losses):
                 load_loss_state(loss_fn, _with_prefix(f"loss.{number}.", checkpoint.weights))
             best_weights = _with_prefix("best.", checkpoint.weights)
@@ -259,33 +278,43 @@ class Trainer:
         def keep_best() -> None:
             best_weights.update({name: value.detach().clone() for name, value in self.model.state_dict().items()})
 
-        def save_checkpoint(state: TrainerState, optimizer: torch.optim.Optimizer) -> None:
-            if rank() != 0 or time.monotonic() - self.saved_at < self.checkpoint_every:
-                return
-            weights = {f"best.{name}": value for name, value in best_weights.items()}
+        def save_checkpoint(state: TrainerState) -> None:
+            weights = self._model_weights()
             for number, loss_fn in enumerate(setup.losses):
                 weights |= {f"loss.{number}.{name}": value for name, value in loss_state(loss_fn).items()}
-            step = first_step + state.step
-            run_state = self._run_state(index, first_step) | {"trainer_state": asdict(state)}
-            self._save_checkpoint(step, run_state, weights, optimizer_tensors(optimizer))
+            run_state = self._run_state(index, first_step) | {
+                "trainer_state": vars(state) | {"curve": list(state.curve)},  # its points do not change any more
+                "scaler": setup.scaler.state_dict(),
+            }
+            best = {f"best.{name}": value for name, value in best_weights.items()}
+            self.writer.save(first_step + state.step, run_state, weights, optimizer_tensors(setup.optimizer), best)
 
         def on_step_end(state: TrainerState, point: dict[str, float]) -> None:
-            self.log(setup.stage.name, first_step + state.step, point)
+            step = int(point["step"])
+            self.log(setup.stage.name, first_step + step, point)
             if self.on_progress and rank() == 0:
                 metrics = {"loss": point["loss"]}
                 if state.best_score is not None:
                     metrics["best dev"] = state.best_score
-                event = ProgressEvent(setup.stage.name, state.step, setup.sampler.total_steps, "steps", metrics=metrics)
-                self.on_progress(event)
+                self.on_progress(
+                    ProgressEvent(setup.stage.name, step, setup.sampler.total_steps, "steps", metrics=metrics)
+                )
 
-        callbacks = Callbacks(self.dev_score if self.dev else None, save_checkpoint, keep_best, on_step_end)
+        callbacks = Callbacks(
+            evaluate=self.dev_score if self.dev else None,
+            checkpoint_due=self.writer.due if rank() == 0 else None,
+            save_checkpoint=save_checkpoint,
+            on_new_best=keep_best,
+            on_step_end=on_step_end,
+        )
         setup.run(self.model, state, callbacks, time_budget=budget)
         if best_weights:
             self.model.load_state_dict(best_weights)
         self.curves[setup.stage.name], self.seconds[setup.stage.name] = state.curve, state.seconds
         first_step += setup.sampler.total_steps
         if rank() == 0:
-            self._save_checkpoint(first_step, self._run_state(index + 1, first_step), {}, {})
+            self.writer.wait()
+            self.checkpoints.save(first_step, self._run_state(index + 1, first_step), self._model_weights(), {})
         barrier()
         return first_step
 
@@ -294,16 +323,18 @@ class Trainer:
         position = {"stage": stage, "first_step": first_step, "curves": self.curves, "seconds": self.seconds}
         return position | {"data": self.data.fingerprints, "world_size": world_size()}
 
-    def _save_checkpoint(
-        self, step: int, state: dict[str, Any], weights: dict[str, Tensor], optimizer: dict[str, Tensor]
-    ) -> None:
-        model_weights = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        self.checkpoints.save(step, state, model_weights | weights, optimizer)
-        self.saved_at = time.monotonic()
+    def _model_weights(self) -> dict[str, Tensor]:
+        return {f"model.{name}": value for name, value in self.model.state_dict().items()}
 
     def dev_score(self) -> float | None:
-        """Return the mean cosine Spearman over the dev sets, as rank 0 computes it; None if it is undefined."""
-        scores = [score_pairs(self.encoder, pairs)["spearman"] for pairs in self.dev.values()]
+        """Return the mean cosine Spearman over the dev sets, as rank 0 computes it; None if it is undefined.
+
+        GPUs encode in the format of the training; CPUs in float32, for scores that do not depend on the processor.
+        """
+        device = self.model.device
+        dtype = training_dtype(device, self.dev_precision if device.type == "cuda" else "float32")
+        with autocast(device, dtype):
+            scores = [score_pairs(self.encoder, pairs)["spearman"] for pairs in self.dev.values()]
         defined = [score for score in scores if score is not None]
         mean = broadcast_from_rank0(sum(defined) / len(defined) if defined else math.nan)
         return None if math.isnan(mean) else mean
@@ -317,10 +348,18 @@ class Trainer:
             "seed": self.recipe.seed,
             "data": self.data.fingerprints,
             "scores": scores,
+            "hardware": self._hardware(),
             "versions": {name: version(name) for name in ("kosbert", "torch", "transformers", "sentence-transformers")},
         }
         on_rank_zero(lambda: self._write_model(card))
         return TrainResult(self.out / "model", scores, self.curves, self.seconds)
+
+    def _hardware(self) -> dict[str, str]:
+        """Return what trained the model: the device, and the number format of each stage's forward."""
+        device = self.model.device
+        precisions = {self.recipe.training_arguments(stage).precision for stage in self.recipe.stages}
+        dtypes = sorted({str(training_dtype(device, precision)).removeprefix("torch.") for precision in precisions})
+        return {"device": device_name(device), "dtype": ", ".join(dtypes)}
 
     def _write_model(self, card: dict[str, Any]) -> None:
         try:
