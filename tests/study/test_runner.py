@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from kosbert.errors import UsageError
+from kosbert.model.directory import directory_checksum
 from kosbert.model.torch_loading import load_torch
 from kosbert.study import runner
 from kosbert.study.analysis import embedding_map
@@ -111,8 +112,11 @@ def test_two_processes_give_the_same_scores(document, finished, tmp_path):
         {"name": "NLI", "stages": ["nli"]},
     ]
     store = Store(tmp_path / "studies")
-    outcome = execute(context_of(one_seed(document, variants=variants), store), jobs=2)
+    scored = []
+    context = context_of(one_seed(document, variants=variants), store)
+    outcome = execute(context, jobs=2, on_run_scored=lambda: scored.append(len(context.finished_runs())))
     assert outcome.failed == {}
+    assert len(scored) == scored[-1] == 3  # called once per run, after its scores are written
     assert len(stored_runs(store.study("tiny-quick"))) == 3
     for run in stored_runs(store.study("tiny-quick")):
         assert run.scores == read_json(reference.run("tiny-quick", run.directory.name) / "scores.json")
@@ -215,6 +219,7 @@ def test_backbone_override_has_its_own_directory_and_can_be_reproduced(document,
     run_study(one_seed(document, variants=variants), "quick", store)
     summary, page, _ = run_study(one_seed(document, variants=variants), "quick", store, backbone=str(tiny_bert))
     assert summary.backbone == str(tiny_bert)
+    assert summary.provenance.backbone == {"name": str(tiny_bert), "sha256": directory_checksum(tiny_bert)}
     assert f"--backbone {tiny_bert}" in summary.command
     assert "is not available" not in page.read_text(encoding="utf-8")
     default, override = store.names()

@@ -130,6 +130,22 @@ def test_wrong_setting_is_one_sentence(study, setting, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "preset", "setting"),
+    [("baselines", "quick", "train.lr=1e-4"), ("order", "paper", "stages.both.epochs=2")],
+)
+def test_setting_without_effect_is_an_error(name, preset, setting):
+    study = StudyConfig.builtin(name)
+    with pytest.raises(UsageError, match="no variant of this preset is trained with it, so drop this setting"):
+        parse_settings([setting], study, study.preset(preset))
+
+
+def test_pooling_of_the_pooling_study_cannot_be_set():
+    study = StudyConfig.builtin("pooling")
+    with pytest.raises(UsageError, match="--set pooling: the variants of pooling differ in it"):
+        parse_settings(["pooling=cls"], study, study.preset("quick"))
+
+
 def test_probe_of_a_study_that_has_one_can_be_changed():
     study = StudyConfig.builtin("concat")
     assert parse_settings(["probe.limit=500"], study, study.preset("quick")) == {"probe": {"limit": 500}}

@@ -79,6 +79,7 @@ def publish(directory: Path, target: Path, data_dir: Path | None = None) -> Path
     plan = context.plan
     values = [plan.backbone_override, plan.preset.model_dump(mode="json")]
     values += [setting.partition("=")[2] for setting in plan.settings]
+    values += [summary.provenance.backbone["name"]] if summary.provenance and summary.provenance.backbone else []
     _shorten_paths({Path(text) for text in _strings(values) if Path(text).is_absolute()}, target)
     return page
 

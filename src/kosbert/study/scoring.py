@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from kosbert.evaluation.sts import (
 )
 from kosbert.model import load_any
 from kosbert.model.compress import fewer_layers, with_pca
-from kosbert.model.directory import find_model
+from kosbert.model.directory import find_model, model_origin
 from kosbert.model.encoder import SupportsEncode
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.torch_encoder import TorchEncoder
@@ -43,6 +44,7 @@ from kosbert.study.store import (
 from kosbert.text import clean
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
+_origin = cache(model_origin)
 Row = TypeVar("Row", bound=Record)
 Predictions = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
@@ -85,7 +87,7 @@ def score_run(run: PlannedRun, context: StudyContext) -> None:
         "recipes": [stage.recipe.model_dump(mode="json") for stage in run.stages],
         "data": run.data(),
         "cost": cost,
-        "provenance": current_provenance().model_dump(),
+        "provenance": current_provenance().model_dump() | {"backbone": backbone_origin(run)},
     }
     curves = [
         {"stage": stage.label, "points": points}
@@ -97,6 +99,14 @@ def score_run(run: PlannedRun, context: StudyContext) -> None:
         write_json(directory / "curves.json", curves)
         write_json(directory / "scores.json", scores)
         write_predictions(directory / "predictions", predictions)
+
+
+def backbone_origin(run: PlannedRun) -> dict[str, str] | None:
+    """Return name and commit (or checksum) of a run's backbone; None for a new one and for encoders without one."""
+    backbone = run.base_recipe.backbone
+    if run.encoder or isinstance(backbone, NewBackbone):
+        return None
+    return _origin(backbone.source if isinstance(backbone, FewerLayers) else backbone)
 
 
 def model_path(run: PlannedRun, store: Store) -> Path | str:

@@ -28,12 +28,21 @@ def parse_settings(settings: Sequence[str], study: StudyConfig, preset: Preset) 
         set_value(changes, setting)
     for key in _leaves(changes):
         _check_key(key, study, preset)
-    recipe_keys = [key for key in _leaves(changes) if key[0] in _RECIPE_KEYS]
-    trained = [variant for variant in study.variants_of(preset) if variant.stages]
-    for key in recipe_keys:
-        if trained and all(_overrides(variant, key) for variant in trained):
-            raise UsageError(f"--set {dotted(key)}: the variants of {study.name} differ in it, so drop this setting")
+        _check_effect(key, study, preset)
     return changes
+
+
+def _check_effect(key: Key, study: StudyConfig, preset: Preset) -> None:
+    """Raise an error if a key would change nothing."""
+    variants = study.variants_of(preset)
+    if key[0] == "train":
+        variants = [variant for variant in variants if variant.stages]
+    elif key[0] == "stages":
+        variants = [variant for variant in variants if key[1] in variant.stages]
+    if not variants:
+        raise UsageError(f"--set {dotted(key)}: no variant of this preset is trained with it, so drop this setting")
+    if all(_overrides(variant, key) for variant in variants):
+        raise UsageError(f"--set {dotted(key)}: the variants of {study.name} differ in it, so drop this setting")
 
 
 def _leaves(node: dict[str, Any], prefix: Key = ()) -> Iterator[Key]:

@@ -51,7 +51,7 @@ def summarize(context: StudyContext, outcome: StudyOutcome, *, with_texts: bool 
         synthetic_data=any(name.startswith("sample-") for name in plan.preset.test),
         command=study_command(plan),
         not_measured=_not_measured(plan),
-        provenance=Provenance.model_validate(runs[0].record["provenance"]) if runs else None,
+        provenance=_provenance(runs),
         backbone=_backbone_name(plan.backbone),
         preferred_backbone=_backbone_name(plan.backbone_override or plan.preset.backbone[0]),
         seeds=len(plan.seeds),
@@ -74,6 +74,13 @@ def summarize(context: StudyContext, outcome: StudyOutcome, *, with_texts: bool 
     summary.answer = answer(summary)
     summary.facts = _facts(summary, plan)
     return summary
+
+
+def _provenance(runs: Sequence[StoredRun]) -> Provenance | None:
+    """Return the provenance of the first run, with a backbone if there is one."""
+    records = [run.record["provenance"] for run in runs]
+    record = next((record for record in records if record.get("backbone")), records[0] if records else None)
+    return Provenance.model_validate(record) if record else None
 
 
 def study_command(plan: StudyPlan) -> str:
