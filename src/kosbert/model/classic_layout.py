@@ -41,7 +41,7 @@ def write_classic_layout(directory: Path, model: SentenceTransformer) -> None:
 def _rewrite_module(kind: str, folder: Path, module: Any) -> None:
     config = folder / "config.json"
     match kind:
-        case "Transformer" if module.transformer_task == "feature-extraction" and set(module.modality_config) == {"text"}:
+        case "Transformer" if (module.transformer_task, *module.modality_config) == ("feature-extraction", "text"):
             settings = {"max_seq_length": module.max_seq_length, "do_lower_case": bool(module.do_lower_case)}
             _write(folder / "sentence_bert_config.json", settings)
             _rewrite_tokenizer(folder / "tokenizer_config.json", module.tokenizer)
