@@ -31,7 +31,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator:
     """A test hub with empty caches; huggingface_hub is online and knows only this hub."""
     import huggingface_hub
     from hub_server import HubServer
-    from huggingface_hub import constants
+    from huggingface_hub import constants, hf_api
+    from transformers.utils import hub as transformers_hub
 
     with HubServer() as server:
         for variable in ("KOSBERT_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
@@ -39,6 +40,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator:
         monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "kosbert-cache"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        for client in (hf_api.api, transformers_hub.hf_api()):  # they have read the endpoint already
+            monkeypatch.setattr(client, "endpoint", server.url)
         monkeypatch.setattr(
             constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}"
         )

@@ -85,8 +85,12 @@ class HubServer:
 
     def downloads(self, pattern: str = "") -> list[str]:
         """Return the files that were sent, as `REPOSITORY/FILE`, whose name matches a regular expression."""
-        sent = [re.sub(r"^GET (/.*)/resolve/[^/]+/", r"\1/", line)[1:] for line in self.requests if "/resolve/" in line]
-        return [file for file in sent if not file.startswith("EAD ") and re.search(pattern, file)]
+        sent = [
+            f"{match[1]}/{match[2]}"
+            for line in self.requests
+            if (match := re.fullmatch(r"GET /(?:lfs/)?([^/]+/[^/]+)/(?:resolve/.*|[0-9a-f]{40})/([^/]+)", line))
+        ]
+        return [file for file in sent if re.search(pattern, file)]
 
 
 class _Server(ThreadingHTTPServer):

@@ -45,6 +45,8 @@ def hub_directory(name: str, *, download: bool = True) -> Path:
     repository, revision = split_revision(name)
     with _one_sentence(name):
         snapshot = _snapshot(repository, revision, _FILES, download=download)
+        if '"model.onnx"' in _card(snapshot):  # kosbert export has written it; other ONNX files are not for kosbert
+            return _snapshot(repository, revision, [*_FILES, "model.onnx"], download=download)
         if not folders_without_safetensors(snapshot):
             return snapshot
         target = cache_root() / "converted" / repository.replace("/", "--") / snapshot.name
@@ -78,6 +80,11 @@ def _snapshot(repository: str, revision: str | None, patterns: list[str], *, dow
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=True))
     except LocalEntryNotFoundError as error:
         raise reason or error from None
+
+
+def _card(directory: Path) -> str:
+    file = directory / "kosbert.json"
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _use_official_conversion(repository: str, snapshot: Path, target: Path) -> bool:

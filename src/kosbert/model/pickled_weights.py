@@ -195,8 +195,8 @@ def read_tensors(file: Path) -> dict[str, "Tensor"]:
         content = torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file))
     except pickle.UnpicklingError as error:
         raise KosbertError(
-            f"{file.name} of {file.parent} holds more than weights, so reading it could run code, and it was not read; "
-            "use a model with safetensors"
+            f"{file.name} in {file.parent} is damaged or holds more than weights, which could run code, so it was not "
+            "read; use a model with safetensors"
         ) from error
     except Exception as error:  # a damaged file raises whatever its reader raises
         raise KosbertError(f"{file} is damaged ({type(error).__name__}); download it again") from error
