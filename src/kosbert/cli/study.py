@@ -322,7 +322,7 @@ def list_studies(store: StoreOption = STORE, json: JsonOption = False) -> None:
     if not studies:
         out.print(f"There are no studies in {store} yet. Run one: kosbert study order", soft_wrap=True)
         return
-    table = Table("study", "runs", wrapped("answer"))
+    table = Table(wrapped("study"), "runs", wrapped("answer"))
     for study in studies:
         runs = f"{study['finished_runs']} of {study['planned_runs']}" if study["planned_runs"] else "–"
         table.add_row(study["name"], runs, study["answer"] or "not finished")

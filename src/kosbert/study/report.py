@@ -355,7 +355,7 @@ def environment(provenance: Provenance) -> str:
 
 def _version(backbone: dict[str, str]) -> list[str]:
     """Return what tells the weights of a backbone from those of other versions: its commit or its checksum."""
-    return [f"({key} {backbone[key]})" for key in ("commit", "sha256") if key in backbone]
+    return [f"({key} {backbone[key][:12]})" for key in ("commit", "sha256") if key in backbone]
 
 
 def _device(machine: Machine | None) -> str:
