@@ -201,6 +201,6 @@ def test_paper_presets_of_simcse_have_the_published_settings(preset, backbone):
     assert supervised.data[0].rows == ["kornli-multinli-train", "kornli-snli-train"]
     assert (supervised.data[0].triplets, unsupervised.data[0].rows) == ("last", ["korean-wiki-text"])
     assert (arguments.evals_per_epoch, other.evals_per_epoch) == (277_811 // 256 // 100 + 1, 1_000_000 // 256 // 100)
-    assert {stage.dropout for stage in plan.stages()} == {0.1}
+    assert {stage.recipe.dropout for stage in plan.stages()} == {0.1}
     text = " ".join(plan.preset.differences)
     assert all(word in text for word in ("T_max=1", "Pearson", "commas", "n/a", "float16", "Head"))

@@ -35,7 +35,6 @@ class PlannedStage:
     label: str
     recipe: Recipe
     parent: str
-    dropout: float | None  # set in the backbone before the first stage
     data: dict[str, Checksum] = field(repr=False)
 
     @property
@@ -145,9 +144,9 @@ def _plan_run(
     data_dir: Path | None, where: str,
 ) -> PlannedRun:  # fmt: skip
     seed = document["seed"]
-    stages, dropout = document.pop("stages"), document.pop("dropout", None)
+    stages = document.pop("stages")
     document = {"backbone": backbone, **document, "dev": preset.dev}
-    document["backbone"] = _resolve_backbone(document["backbone"], backbone, preset.data, dropout)
+    document["backbone"] = _resolve_backbone(document["backbone"], backbone, preset.data)
     chain: list[PlannedStage] = []
     for label in variant.stages:
         stage_document = {**document, "teacher": backbone}
@@ -156,8 +155,8 @@ def _plan_run(
         checksums = _stage_checksums(recipe, data_dir)
         start = parent or backbone_checksum(recipe, data_dir)
         content = recipe.model_dump(mode="json", exclude={"backbone", "test"})
-        key = _digest([start, dropout, content, checksums])
-        chain.append(PlannedStage(key, label, recipe, parent, dropout, checksums))
+        key = _digest([start, content, checksums])
+        chain.append(PlannedStage(key, label, recipe, parent, checksums))
     base_recipe = Recipe.parse({**document, "name": "backbone", "stages": [_PLACEHOLDER_STAGE]}, where)
     encoder, cross_encoder = _untrained(variant, preset, limit)
     probe = (
@@ -188,15 +187,14 @@ def _plan_run(
     )  # fmt: skip
 
 
-def _resolve_backbone(backbone: Any, default: Any, roles: dict[str, list[str]], dropout: float | None) -> Any:
+def _resolve_backbone(backbone: Any, default: Any, roles: dict[str, list[str]]) -> Any:
     """Return a backbone with data sets in place of roles; `{from: backbone, layers: 2}` refers to the default one."""
     if not isinstance(backbone, dict):
         return backbone
     if backbone.get("from") == "backbone":
         return backbone | {"from": default}
     if "text" in backbone:
-        backbone = backbone | {"text": _resolve_roles(backbone["text"], roles)}
-        return backbone if dropout is None else backbone | {"dropout": dropout}
+        return backbone | {"text": _resolve_roles(backbone["text"], roles)}
     return backbone
 
 

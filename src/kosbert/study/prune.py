@@ -47,7 +47,7 @@ def prune(store: Store, keep: Keep, study: str = "", *, dry_run: bool = False) -
         kept |= _unfinished(store.study(name)) | (_best(store.study(name)) if keep == "best" else set())
     trained = {path.parent.name for path in store.root.glob("stages/*/model")}
     deleted = sorted((used[chosen[0]] & trained if study else trained) - kept)
-    leftovers = [*store.root.glob("stages/*/.model-*"), *(store.root.glob("backbones/*") if keep != "all" else ())]
+    leftovers = list(store.root.glob("stages/*/.model-*"))
     size = sum(_size(store.stage(key) / "model") for key in deleted) + sum(map(_size, leftovers))
     if not dry_run:
         for key in deleted:

@@ -18,7 +18,7 @@ from kosbert.study.config import StudyConfig
 from kosbert.study.plan import plan_study
 from kosbert.study.prune import Keep, delete_unneeded, prune
 from kosbert.study.report import write_report
-from kosbert.study.runner import CHECKPOINT_SECONDS, StudyOutcome, execute
+from kosbert.study.runner import StudyOutcome, execute
 from kosbert.study.store import Store, StudyContext, read_json, stored_run, write_json
 from kosbert.study.summary import EfficiencySummary, StudySummary, load_summary
 from kosbert.study.workers import refuse_torchrun
@@ -37,7 +37,7 @@ def run_study(
     jobs: int = 1,
     time_budget: float | None = None,
     data_dir: Path | None = None,
-    checkpoint_every: float = CHECKPOINT_SECONDS,
+    checkpoint_every: float | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> tuple[StudySummary, Path, StudyOutcome]:
     """Train and score what the store does not have yet, and write the report.
