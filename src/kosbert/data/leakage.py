@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+import numpy as np
+
+from kosbert.data.columns import Columns, Part
 from kosbert.data.records import LabeledSentence, Record, sentences_of
 from kosbert.data.trigrams import TrigramIndex, TrigramPrefilter, trigrams_of
 from kosbert.errors import UsageError
@@ -161,29 +164,39 @@ _DROPPED = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp", "Cf", "S
 _LETTERS = _Letters()
 
 
-def exclude_overlap(rows: Iterable[Record], held_out: Iterable[Record], *, groups: bool = False) -> list[Record]:
+def exclude_overlap(rows: Columns, held_out: Columns, *, groups: bool = False) -> Columns:
     """Return the rows that share no sentence with the held-out set, compared at level `normalized`.
 
     With `groups`, sentences with the same label form a group, and a group with one shared sentence is dropped entirely.
 
     >>> from kosbert.data.records import LabeledSentence, Sentence
-    >>> rows = [LabeledSentence("비가 온다.", "1"), LabeledSentence("비 온다.", "1"), LabeledSentence("춥다.", "2")]
-    >>> [row.text for row in exclude_overlap(rows, [Sentence("비가 온다!")])]
+    >>> records = [LabeledSentence("비가 온다.", "1"), LabeledSentence("비 온다.", "1"), LabeledSentence("춥다.", "2")]
+    >>> rows, held_out = Columns.from_records(records), Columns.from_records([Sentence("비가 온다!")])
+    >>> list(exclude_overlap(rows, held_out).texts())
     ['비 온다.', '춥다.']
-    >>> [row.text for row in exclude_overlap(rows, [Sentence("비가 온다!")], groups=True)]
+    >>> list(exclude_overlap(rows, held_out, groups=True).texts())
     ['춥다.']
     """
-    keys = set(_normalize([text for row in held_out for text in sentences_of(row)]))
-    rows = list(rows)
-    clean_rows = [row for row in rows if keys.isdisjoint(_normalize(list(sentences_of(row))))]
+    keys = set(_normalize(list(held_out.sentences)))
+    allowed = np.array([key not in keys for key in _normalize(rows.sentences)], np.bool_)
+    clean_rows = rows.keep_sentences(allowed)
     if not groups:
         return clean_rows
-    kept = set(map(id, clean_rows))
-    dropped_labels = {row.label for row in rows if isinstance(row, LabeledSentence) and id(row) not in kept}
-    return [row for row in clean_rows if not (isinstance(row, LabeledSentence) and row.label in dropped_labels)]
+    dropped: set[str] = set()
+    for part in rows.parts:
+        if part.kind is LabeledSentence:
+            dropped |= part.select(~allowed[part.texts[0]]).present_labels()
+    return Columns(rows.sentences, tuple(filter(len, (_without_labels(part, dropped) for part in clean_rows.parts))))
 
 
-def _normalize(texts: list[str]) -> list[str]:
+def _without_labels(part: Part, dropped: set[str]) -> Part:
+    if part.kind is not LabeledSentence or part.labels is None:
+        return part
+    kept = np.array([name not in dropped for name in part.label_names], np.bool_)
+    return part.select(kept[part.labels])
+
+
+def _normalize(texts: Iterable[str]) -> list[str]:
     """Reduce texts to letters, digits and symbols; a text of only punctuation keeps it."""
     keys = []
     for text in texts:
