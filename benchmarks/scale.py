@@ -39,32 +39,69 @@ CASES = {
 # --- data -----------------------------------------------------------------------------------------------------------
 
 
-def sentence_words() -> list[str]:
-    """Return the distinct words of the sample set, inflected as in its sentences."""
-    from kosbert.data import load, sentences_of
+PARTICLES = (
+    "은",
+    "는",
+    "이",
+    "가",
+    "을",
+    "를",
+    "에",
+    "와",
+    "의",
+    "로",
+    "에서",
+    "에게",
+    "까지",
+    "부터",
+    "처럼",
+    "보다",
+    "이나",
+    "하고",
+)
+ENDINGS = [f"{particle}{last}" for particle in PARTICLES for last in ("", "도", "만", "요", "면", "고", "지만")]
 
-    rows = [row for split in ("sample-nli-train", "sample-sts-train") for row in load(split)]
-    return sorted({word for row in rows for text in sentences_of(row) for word in text.rstrip(".").split()})
+
+class Words:
+    """Random words with the frequencies of a corpus: 700,000 types by Zipf's law, of which ten million words have most.
+
+    Frequent ones are the words of the sample set, rare ones are these with other endings.
+    """
+
+    def __init__(self, seed: int) -> None:
+        from kosbert.data import load, sentences_of
+
+        self.generator = np.random.default_rng(seed)
+        rows = [row for split in ("sample-nli-train", "sample-sts-train") for row in load(split)]
+        self.common = sorted({word for row in rows for text in sentences_of(row) for word in text.strip(".").split()})
+        self.generator.shuffle(self.common)
+
+    def draw(self, count: int) -> list[str]:
+        """Return words; the probability of a word is inversely proportional to its rank."""
+        ranks = np.exp(self.generator.random(count) * np.log(700_000)).astype(int).tolist()
+        return [self._word(rank) for rank in ranks]
+
+    def _word(self, rank: int) -> str:
+        ending, stem = divmod(rank, len(self.common))
+        return self.common[stem] + ENDINGS[ending % len(ENDINGS)] if ending else self.common[stem]
 
 
 def nli_lines(rows: int, premise_words: int, seed: int) -> Iterator[str]:
     """Yield the lines of an NLI file: three hypotheses per premise that share words with it; one in ten is common."""
-    generator = np.random.default_rng(seed)
-    words = np.array(sentence_words(), dtype=object)
-    common = [" ".join(generator.choice(words, 4)) + "." for _ in range(2_000)]
+    words = Words(seed)
+    generator = words.generator
+    common = [" ".join(words.draw(4)) + "." for _ in range(2_000)]
     labels = ("entailment", "neutral", "contradiction")
     yield "sentence1\tsentence2\tgold_label"
     for start in range(0, rows, 3):
-        premise = words[generator.integers(0, len(words), generator.integers(premise_words // 2, 2 * premise_words))]
-        text = " ".join(premise) + "."
+        premise = words.draw(int(generator.integers(premise_words // 2, 2 * premise_words)))
         for label in labels[: rows - start]:
             if generator.random() < 0.1:
                 hypothesis = common[int(2_000 * generator.random() ** 3)]
             else:
-                kept = premise[generator.random(len(premise)) < 4 / len(premise)]
-                added = words[generator.integers(0, len(words), 2)]
-                hypothesis = " ".join([*kept, *added]) + "."
-            yield f"{text}\t{hypothesis}\t{label}"
+                kept = [word for word in premise if generator.random() < 3 / len(premise)]
+                hypothesis = " ".join(kept + words.draw(1)) + "."
+            yield f"{' '.join(premise)}.\t{hypothesis}\t{label}"
 
 
 def write_files(directory: Path, rows: int | None) -> dict[str, int]:
@@ -75,13 +112,13 @@ def write_files(directory: Path, rows: int | None) -> dict[str, int]:
         "kornli/xnli.test.ko.tsv": min(rows or TEST, TEST),
     }
     (directory / "kornli").mkdir()
-    for (path, count), (words, seed) in zip(counts.items(), ((7, 1), (11, 2), (11, 3)), strict=True):
+    for (path, count), (words, seed) in zip(counts.items(), ((5, 1), (8, 2), (8, 3)), strict=True):
         with (directory / path).open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in nli_lines(count, words, seed))
-    generator, words = np.random.default_rng(4), np.array(sentence_words(), dtype=object)
+    words = Words(4)
     with (directory / "text.txt").open("w", encoding="utf-8") as file:
         for _ in range(rows or LINES):
-            file.write(" ".join(words[generator.integers(0, len(words), generator.integers(3, 14))]) + ".\n")
+            file.write(" ".join(words.draw(int(words.generator.integers(3, 10)))) + ".\n")
     return counts | {"text.txt": rows or LINES}
 
 

@@ -28,36 +28,45 @@ _BLOCK = 50_000  # records converted at a time
 
 
 class Sentences(Sequence[str]):
-    """Sentences in one Arrow array, which takes a third of the memory of a list of strings."""
+    """Sentences in one Arrow array, which takes a third of the memory of a list of strings.
 
-    def __init__(self, array: Any) -> None:
-        self.array = array  # pyarrow.LargeStringArray
+    Args:
+        array: a pyarrow.LargeStringArray.
+        numbers: its elements to use, in this order; by default all.
+    """
+
+    def __init__(self, array: Any, numbers: Numbers | None = None) -> None:
+        self._array, self._numbers = array, numbers
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Sentences":
         """Return sentences as given, with duplicates."""
         return cls(_array(texts))
 
+    @property
+    def array(self) -> Any:
+        """The sentences as an Arrow array."""
+        return self._array if self._numbers is None else self._array.take(_indices(self._numbers))
+
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self._array) if self._numbers is None else len(self._numbers)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        value: str | list[str] = (
-            self.array[index].to_pylist() if isinstance(index, slice) else self.array[index].as_py()
-        )
-        return value
+        numbers = np.arange(len(self))[index] if self._numbers is None else self._numbers[index]
+        value: list[str] = self._array.take(_indices(np.atleast_1d(numbers))).to_pylist()
+        return value if isinstance(index, slice) else value[0]
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _BLOCK):
-            yield from self[start : start + _BLOCK]
+            yield from self.take(np.arange(start, min(start + _BLOCK, len(self)))).array.to_pylist()
 
     def take(self, numbers: Numbers) -> "Sentences":
-        """Return the sentences with these numbers."""
-        return Sentences(self.array.take(_indices(numbers)))
+        """Return the sentences with these numbers, without a copy."""
+        return Sentences(self._array, numbers if self._numbers is None else self._numbers[numbers])
 
     def characters(self) -> Numbers:
         """Return the number of characters of each sentence."""
@@ -135,7 +144,7 @@ class Columns:
         for part in self.parts:
             for start in range(0, len(part), _BLOCK):
                 rows = np.stack([column[start : start + _BLOCK] for column in part.texts], axis=1)
-                yield from self.sentences.take(rows.ravel())
+                yield from self.sentences.take(rows.ravel()).array.to_pylist()
 
     def scored_pairs(self) -> list[ScoredPair]:
         """Return the rows as records, without sub-corpus and votes; an empty list if there are rows of other kinds."""
@@ -192,7 +201,7 @@ def read_columns(
 
 @dataclass(frozen=True)
 class _Block:
-    """Rows of one kind with Arrow arrays of strings."""
+    """Rows of one kind. Texts and labels are Arrow dictionary arrays: a premise is in memory once, not three times."""
 
     kind: type[Record]
     texts: list[Any]
@@ -213,7 +222,7 @@ def _plain_blocks(read: TableReader, paths: Sequence[Path]) -> list[_Block] | No
         for arrays in cells:
             labels = arrays[-1] if read.make.label else None
             if labels is not None and read.make.labels:
-                if not set(labels.unique().to_pylist()) <= set(read.make.labels):
+                if not set(labels.dictionary.to_pylist()) <= set(read.make.labels):
                     return None
                 if isinstance(read.make.labels, Mapping):
                     labels = _renamed(labels, read.make.labels)
@@ -224,44 +233,55 @@ def _plain_blocks(read: TableReader, paths: Sequence[Path]) -> list[_Block] | No
 def _blocks_of_records(records: Iterable[Record]) -> Iterator[_Block]:
     for kind, rows in groupby(records, type):
         while block := list(islice(rows, _BLOCK)):
-            texts = [_array(column) for column in zip(*map(sentences_of, block), strict=True)]
-            labels = [row.label for row in block if isinstance(row, LabeledPair | LabeledSentence)]
+            texts = [_array(column).dictionary_encode() for column in zip(*map(sentences_of, block), strict=True)]
+            names = [row.label for row in block if isinstance(row, LabeledPair | LabeledSentence)]
             scores = [row.score for row in block if isinstance(row, ScoredPair)]
-            yield _Block(
-                kind, texts, _array(labels) if labels else None, np.array(scores, np.float64) if scores else None
-            )
+            labels = _array(names).dictionary_encode() if names else None
+            yield _Block(kind, texts, labels, np.array(scores, np.float64) if scores else None)
 
 
 def _number(blocks: Iterable[_Block]) -> Columns:
     """Number the sentences of all blocks; consecutive blocks of one kind become one part."""
+    import pyarrow as pa
+
     groups = [list(group) for _, group in groupby(blocks, lambda block: block.kind)]
     arrays = [[[block.texts[column] for block in group] for column in range(len(group[0].texts))] for group in groups]
-    dictionary, numbers = _encode(chain.from_iterable(chain.from_iterable(arrays)))
+    sentences, numbers = _join(chain.from_iterable(chain.from_iterable(arrays)))
     parts = []
     for group, columns in zip(groups, arrays, strict=True):
         texts = tuple(np.concatenate([next(numbers) for _ in column]) for column in columns)
         part = Part(group[0].kind, texts)
         if group[0].labels is not None:
-            names, labels = _encode(block.labels for block in group)
+            names, labels = _join(block.labels for block in group)
             part = replace(part, labels=np.concatenate(list(labels)), label_names=tuple(names.to_pylist()))
         if group[0].scores is not None:
             part = replace(part, scores=np.concatenate([block.scores for block in group if block.scores is not None]))
         parts.append(part)
-    return Columns(Sentences(dictionary), tuple(parts))
+    pa.default_memory_pool().release_unused()
+    return Columns(Sentences(sentences), tuple(parts))
 
 
-def _encode(arrays: Iterable[Any]) -> tuple[Any, Iterator[Numbers]]:
-    """Return the distinct strings of some arrays in order of appearance, and for each array their numbers."""
+def _join(arrays: Iterable[Any]) -> tuple[Any, Iterator[Numbers]]:
+    """Return the distinct strings of dictionary arrays in order of appearance, and for each array their numbers."""
     import pyarrow as pa
 
-    chunks = pa.chunked_array(list(arrays), pa.large_string()).dictionary_encode().chunks
-    dictionary = chunks[-1].dictionary if chunks else pa.array([], pa.large_string())
-    return dictionary, (chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks)
+    arrays = list(arrays)
+    dictionaries = pa.chunked_array([array.dictionary for array in arrays], pa.large_string())
+    chunks = dictionaries.dictionary_encode().chunks
+    pa.default_memory_pool().release_unused()
+    distinct = chunks[-1].dictionary if chunks else pa.array([], pa.large_string())
+    numbers = (
+        chunk.indices.to_numpy(zero_copy_only=False)[array.indices.to_numpy(zero_copy_only=False)]
+        for chunk, array in zip(chunks, arrays, strict=True)
+    )
+    return distinct, numbers
 
 
 def _renamed(labels: Any, names: Mapping[str, str]) -> Any:
-    encoded = labels.dictionary_encode()
-    return _array(names[code] for code in encoded.dictionary.to_pylist()).take(encoded.indices)
+    import pyarrow as pa
+
+    dictionary = _array(names[code] for code in labels.dictionary.to_pylist())
+    return pa.DictionaryArray.from_arrays(labels.indices, dictionary)
 
 
 def _array(texts: Iterable[str]) -> Any:

@@ -25,6 +25,7 @@ from kosbert.data.columns import Columns, Part
 from kosbert.data.records import LabeledSentence, Record, sentences_of
 from kosbert.data.trigrams import TrigramIndex, TrigramPrefilter, trigrams_of
 from kosbert.errors import UsageError
+from kosbert.progress import ProgressCallback, ProgressEvent
 from kosbert.text import clean
 
 Level = Literal["exact", "normalized", "near"]
@@ -65,12 +66,26 @@ class Overlap:
 
 
 def overlap(
-    rows: Iterable[Record], held_out: Iterable[Record], *, near: float = 0.8, examples: int = 5
+    rows: Iterable[Record],
+    held_out: Iterable[Record],
+    *,
+    near: float = 0.8,
+    examples: int = 5,
+    total: int | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> list[Overlap]:
     """Count how much of the held-out set is also in `rows`: three levels for sentences and three for pairs.
 
     `rows` is read once, block by block, and may be larger than memory; `held_out` is kept in memory. A triplet has two
     pairs: anchor and positive, anchor and negative. Rows of one sentence have none.
+
+    Args:
+        rows: the set to search, such as the training data.
+        held_out: the set to look for, such as the test data.
+        near: the similarity of a near-duplicate.
+        examples: matches per level.
+        total: the number of rows, for the progress bar.
+        on_progress: called after every block of rows.
 
     >>> from kosbert.data.records import Sentence
     >>> overlaps = overlap([Sentence("비가 온다.")], [Sentence("비가  온다!"), Sentence("눈이 온다.")])
@@ -91,7 +106,7 @@ def overlap(
 
     best_sentence: dict[int, _Best] = {}
     best_pair: dict[tuple[int, int], _Best] = {}
-    remaining = iter(rows)
+    remaining, done = iter(rows), 0
     while block := list(islice(remaining, _BLOCK)):
         block_texts, block_pairs = _distinct(block)
         block_keys = _normalize(block_texts)
@@ -114,6 +129,9 @@ def overlap(
                         if second in grades[right]:
                             weaker = min(grade, grades[right][second])
                             _improve(best_pair, (first, second), weaker, (block_texts[left], block_texts[right]))
+        done += len(block)
+        if on_progress:
+            on_progress(ProgressEvent("comparing", done, total, "rows"))
 
     sentence_matches = [((texts[number],), best_sentence[number]) for number in sorted(best_sentence)]
     pair_matches = [((texts[pair[0]], texts[pair[1]]), best_pair[pair]) for pair in pairs if pair in best_pair]

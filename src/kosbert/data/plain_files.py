@@ -12,12 +12,12 @@ import numpy as np
 
 from kosbert.data.tables import Table, TableFormat, open_bytes
 
-_BLOCK = 1 << 23  # bytes
+_BLOCK = 1 << 21  # bytes
 _BOM = b"\xef\xbb\xbf"
 
 
 def read_cells(path: Path, format: TableFormat, names: Sequence[str]) -> list[list[Any]] | None:
-    """Return the columns with these names, as one list of Arrow arrays per block; None if the file is unusual.
+    """Return the columns with these names, per block a list of Arrow dictionary arrays; None if the file is unusual.
 
     Unusual are quoting, extra cells, other encodings, duplicate or missing columns, rows of different length.
     """
@@ -37,7 +37,8 @@ def read_cells(path: Path, format: TableFormat, names: Sequence[str]) -> list[li
             if has_header and number == 0:
                 data = data[data.index(b"\n") + 1 :]
             cells = _cells(data, format.delimiter.encode(), len(present))
-            blocks.append([cells.take(_positions(position, len(cells), len(present))) for position in positions])
+            columns = [cells.take(_positions(position, len(cells), len(present))) for position in positions]
+            blocks.append([column.dictionary_encode() for column in columns])
     except _UnusualFile:
         return None
     return blocks

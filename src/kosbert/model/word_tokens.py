@@ -1,7 +1,7 @@
 """Tokenize the distinct words of many sentences once, in place of every sentence.
 
 A WordPiece tokenizer of BERT splits at spaces before anything else, so the tokens of a sentence are those of its words.
-A million sentences have ten million words but a few hundred thousand distinct ones: ten times faster, same tokens.
+A million sentences have ten million words but half a million distinct ones, so this is several times as fast.
 """
 
 import json
@@ -88,11 +88,15 @@ def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def _tokenize(tokenizer: Any, words: Sequence[str]) -> Tokens:
     """Return the number of tokens of each word, and the ids of all."""
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy, because the next lines change it
+    backend.no_truncation()
+    backend.no_padding()
     parts = []
     for start in range(0, len(words), _BLOCK):
-        options = {"add_special_tokens": False, "truncation": False, "padding": False, "verbose": False}
-        encoded = tokenizer(words[start : start + _BLOCK], return_attention_mask=False, **options)["input_ids"]
-        parts.append(flatten(encoded))
+        encodings = backend.encode_batch_fast(words[start : start + _BLOCK], add_special_tokens=False)
+        parts.append(flatten([encoding.ids for encoding in encodings]))
     return np.concatenate([lengths for lengths, _ in parts]), np.concatenate([ids for _, ids in parts])
 
 
