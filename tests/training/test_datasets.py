@@ -274,7 +274,7 @@ def test_carried_sentence_ids_give_the_loss_and_gradients_of_hashed_tokens(
         return value, [p.grad.clone() for p in dataset.loss.parameters() if p.grad is not None]
 
     expected, expected_gradients = loss_and_gradients(hashed)
-    monkeypatch.setattr("kosbert.losses.features.hash_tokens", None)  # our trainer hashes nothing per step
+    monkeypatch.setattr("kosbert.losses.features.hash_sentences", None)  # our trainer hashes nothing per step
     value, gradients = loss_and_gradients(features)
     assert torch.equal(value, expected)
     assert all(torch.equal(*pair) for pair in zip(gradients, expected_gradients, strict=True))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kosbert.data.columns import Columns
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.training import Recipe, train, trainer
@@ -67,8 +68,9 @@ def test_scores_out_of_range(error_message, tmp_path, score):
 
 @pytest.mark.parametrize("score", [5.5, -1, float("nan")])
 def test_scores_out_of_range_in_records(score):
+    rows = Columns.from_records([ScoredPair("가", "나", 3), ScoredPair("가", "나", score)])
     with pytest.raises(UsageError, match=r"^stage x: scores must lie between 0 and 5: rescale the column$"):
-        to_columns([ScoredPair("가", "나", 3), ScoredPair("가", "나", score)], "scored pairs", "stage x")
+        to_columns(rows, "scored pairs", "stage x")
 
 
 def nli_file(directory, *labels):

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kosbert.data.loading import read_records
+from kosbert.data.columns import read_columns
 from kosbert.errors import KosbertError, UsageError
 from kosbert.files import sha256_file
 from kosbert.model.directory import BUILTIN_MODELS, builtin_directory, directory_checksum, find_model
@@ -291,9 +291,7 @@ def _stage_checksums(recipe: Recipe, data_dir: Path | None) -> dict[str, Checksu
 @cache
 def data_checksum(names: tuple[str, ...], columns: tuple[tuple[str, str], ...], data_dir: Path | None) -> Checksum:
     """Return the number of rows and their SHA-256: the content identifies data, not the file name."""
-    rows = read_records(names, columns=dict(columns), data_dir=data_dir)
-    digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
-    return {"rows": len(rows), "sha256": digest}
+    return read_columns(names, columns=dict(columns), data_dir=data_dir).fingerprint()
 
 
 def backbone_checksum(recipe: Recipe, data_dir: Path | None) -> str:
