@@ -4,8 +4,9 @@ Downloads go to the hub's own cache, without pickles, code and the weights of ot
 its weights only as pickle is converted once (`pickled_weights`), from the official conversion if there is one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,11 @@ def _snapshot(repository: str, revision: str | None, patterns: list[str], *, dow
     if download and not offline():
         try:
             # snapshot_download would wait for an answer without a limit.
-            HfApi().model_info(repository, revision=revision, timeout=_TIMEOUT)
-            return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
+            info = HfApi().model_info(repository, revision=revision, timeout=_TIMEOUT)
+            names = [sibling.rfilename for sibling in info.siblings or ()]
+            files = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+            cached = _complete_snapshot(repository, revision, info.sha, files)
+            return cached or Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
         except (HFValidationError, RevisionNotFoundError):
             raise
         except Exception as error:
@@ -80,6 +84,18 @@ def _snapshot(repository: str, revision: str | None, patterns: list[str], *, dow
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=True))
     except LocalEntryNotFoundError as error:
         raise reason or error from None
+
+
+def _complete_snapshot(repository: str, revision: str | None, commit: str | None, files: Iterable[str]) -> Path | None:
+    """Return the cached directory of a commit if it has all files: then nothing is downloaded, and no bar is shown."""
+    from huggingface_hub import try_to_load_from_cache
+
+    paths = {file: try_to_load_from_cache(repository, file, revision=revision) for file in files}
+    if not all(isinstance(path, str) for path in paths.values()):
+        return None
+    snapshots = {Path(str(path).removesuffix(file)) for file, path in paths.items()}
+    (snapshot,) = snapshots if len(snapshots) == 1 else (None,)
+    return snapshot if snapshot and snapshot.name == commit else None
 
 
 def _card(directory: Path) -> str:

@@ -43,8 +43,8 @@ def tokenize_by_words(tokenizer: Any, texts: Iterable[str], max_length: int) -> 
     for block in _blocks(texts):
         words = [text.split(" ") for text in block]
         counts.append(np.fromiter(map(len, words), np.int64, len(words)))
-        known = (numbers.setdefault(word, len(numbers)) for sentence in words for word in sentence)
-        flat.append(np.fromiter(known, np.int32, counts[-1].sum()))
+        word_numbers = (numbers.setdefault(word, len(numbers)) for sentence in words for word in sentence)
+        flat.append(np.fromiter(word_numbers, np.int32, counts[-1].sum()))
     lengths, ids = _tokenize(tokenizer, list(numbers))
     numbers.clear()
     starts = np.cumsum(lengths) - lengths
