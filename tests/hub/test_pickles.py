@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from hub_repositories import SENTENCES, kobert, koelectra, malicious
 from huggingface_hub import constants
 from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
 
 import kosbert
 from kosbert.errors import KosbertError
@@ -105,7 +107,7 @@ def test_repository_without_torch_weights_is_an_error(hub, pickled):
         kosbert.load(NAME)
 
 
-def test_sentencepiece_model_needs_its_package(hub, tmp_path):
+def test_sentencepiece_model_needs_its_package(hub, tmp_path, caplog):
     """skt/kobert-base-v1: loads with sentencepiece, and says so without."""
     (tmp_path / "kobert").mkdir()
     kobert(tmp_path / "kobert")
@@ -116,13 +118,14 @@ def test_sentencepiece_model_needs_its_package(hub, tmp_path):
         with pytest.raises(KosbertError, match="is a sentencepiece model; pip install sentencepiece"):
             kosbert.load("skt/kobert-base-v1")
     else:
-        assert np.isfinite(kosbert.load("skt/kobert-base-v1").encode(SENTENCES)).all()
+        embeddings = kosbert.load("skt/kobert-base-v1").encode(SENTENCES)
+        stock = SentenceTransformer(str(tmp_path / "kobert"), device="cpu")
+        np.testing.assert_allclose(embeddings, stock.encode(SENTENCES), atol=1e-5)
+        assert "names XLNet's tokenizer" in caplog.text
 
 
-def test_two_processes_convert_one_model(pickled, tmp_path, monkeypatch):
-    """The second waits and uses the directory of the first."""
-    from threading import Thread
-
+def test_four_threads_convert_one_model(tmp_path, monkeypatch):
+    """The others wait and use the directory of the first."""
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "model").mkdir()
     koelectra(tmp_path / "model")

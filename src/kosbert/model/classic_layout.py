@@ -1,7 +1,7 @@
-"""The files of a saved model in the layout that every version of sentence-transformers reads, and other servers.
+"""The settings of a saved model in the layout that sentence-transformers has read since version 2.
 
-sentence-transformers 6 writes class paths and keys that versions up to 5 do not know. It reads the older ones as well,
-and so does text-embeddings-inference, which needs `pooling_mode_*` and `max_seq_length`.
+sentence-transformers 6 writes class paths and keys that versions up to 5 do not know; it reads the classic ones as
+well. text-embeddings-inference needs them: `pooling_mode_*` and `max_seq_length`.
 """
 
 import json

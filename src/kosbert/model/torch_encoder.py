@@ -196,7 +196,7 @@ class TorchEncoder(Encoder):
         return target
 
     def write_weights(self, directory: Path) -> None:
-        """Write a sentence-transformers directory, readable by versions 2 to 6, without a card."""
+        """Write a sentence-transformers directory, readable by version 5 and 6, without a card."""
         with quiet_transformers():
             self.sentence_transformer.save(str(directory), create_model_card=False, safe_serialization=True)
         write_classic_layout(directory, self.sentence_transformer)

@@ -3,6 +3,7 @@
 Weights are read from safetensors only, and code that comes with a model is never run.
 """
 
+import logging
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,8 @@ from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.directory import find_model, read_card
 from kosbert.model.packing import pack
 from kosbert.model.torch_encoder import TorchEncoder, quiet_transformers
+
+logger = logging.getLogger(__name__)
 
 POOLINGS = ("mean", "max", "cls", "first-last")
 """first-last: the mean over tokens of the average of the first and the last layer (SimCSE, avg_first_last)."""
@@ -35,6 +38,12 @@ def load_torch(
         raise
     except Exception as error:  # a damaged file raises whatever its reader raises
         raise _explained(str(name), directory, error) from error
+    if type(model.tokenizer).__name__.startswith("XLNet") and model[0].config.model_type != "xlnet":
+        logger.warning(
+            "%s names XLNet's tokenizer (KoBERT does): [CLS] comes last, which it was not pretrained with; the "
+            "embeddings are those of sentence-transformers, but another backbone will be better",
+            name,
+        )
     _limit_length(model, max_length)
     pack(model)
     model.eval()
