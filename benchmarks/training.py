@@ -93,7 +93,7 @@ def kosbert_trainer(
     )
     ends: list[float] = []
     callbacks = Callbacks(on_step_end=lambda *_: ends.append(time.perf_counter()))
-    sampler = make_sampler([dataset], arguments, seed, steps=steps)
+    sampler = make_sampler(model, [dataset], arguments, seed, steps=steps)
     optimizer = make_optimizer([dataset.loss], arguments)
     run_stage(model, [dataset], sampler, arguments, TrainerState(), optimizer, callbacks, seed=seed)
     return (ends[-1] - ends[0]) / (steps - 1)

@@ -20,7 +20,9 @@ def test_the_paper_preset_runs_on_a_hub_backbone(hub, repository_files, tmp_path
     commit = hub.add("klue/roberta-base", repository_files("klue/roberta-base"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", COMMAND)
-    main()
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
     summary = json.loads(capsys.readouterr().out)
     scores = summary["eval_sets"][0]["scores"]
     assert set(scores) == {"STS", "NLI", "STS→NLI", "NLI→STS"}

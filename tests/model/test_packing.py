@@ -3,6 +3,7 @@
 import json
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,9 +28,10 @@ from transformers import (
     XLMRobertaModel,
 )
 
+from kosbert.errors import UsageError
 from kosbert.model import is_packed, load, pack, supports_packing, unpack
 from kosbert.model.attention import attend, make_plan, packed_attention
-from kosbert.model.packing import ATTENTION_NAME
+from kosbert.model.packing import ATTENTION_NAME, is_padded, to_device, use_attention, uses_flash_attention
 
 LONG = "아이가 강아지와 함께 학교에 간다. " * 4
 
@@ -324,3 +326,59 @@ def test_attention_on_a_cpu_is_in_float32():
     assert torch.equal(result, expected)
     result.sum().backward()
     assert inputs[0].grad is not None
+
+
+def test_gpus_are_packed_too(tiny_bert, monkeypatch):
+    model = stock_model(tiny_bert)
+    for device, supported in (("cuda", True), ("mps", False), ("meta", False)):
+        parameter = SimpleNamespace(device=SimpleNamespace(type=device))
+        monkeypatch.setattr(model[0], "parameters", lambda parameter=parameter: iter([parameter]))
+        assert supports_packing(model) == supported
+
+
+def test_a_gpu_groups_sequences_instead_of_many_runs():
+    lengths = [70] * 3 + [80] * 3 + [90] * 3
+    assert make_plan(lengths).slot_to_token is None  # three views on a CPU
+    assert make_plan([70] * 3, "meta").slot_to_token is None
+    plan = make_plan(lengths, "meta")
+    assert [(group.sequences, group.longest) for group in plan.groups] == [(9, 90)]
+    assert plan.slot_to_token.device.type == plan.groups[0].mask.device.type == "meta"
+
+
+def test_the_grouped_plan_of_a_gpu_gives_the_same_attention():
+    generator = torch.Generator().manual_seed(0)
+    lengths = [70, 70, 80, 64]
+    tokens = [torch.randn(sum(lengths), 2, 4, generator=generator) for _ in range(3)]
+    runs, groups = make_plan(lengths), make_plan([lengths[0]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kosbert.model.attention._MIN_TOKENS_PER_RUN", 10**9)  # what a GPU does
+        groups = make_plan(lengths)
+    assert len(groups.groups) == 1 < len(runs.groups)
+    torch.testing.assert_close(attend(*tokens, groups, 0.0, None), attend(*tokens, runs, 0.0, None), atol=1e-5, rtol=0)
+
+
+def test_the_plan_is_made_before_the_batch_is_moved(tiny_bert, sentences, monkeypatch):
+    model = stock_model(tiny_bert)
+    pack(model)
+    features = model.preprocess(sentences)
+    monkeypatch.setattr(SentenceTransformer, "device", property(lambda self: torch.device("meta")))
+    moved = to_device(model, features)
+    assert moved["input_ids"].device.type == "meta"
+    plan = moved["cu_seq_lens_q"]._kosbert_plan
+    assert plan.sizes == make_plan(features["cu_seq_lens_q"].diff().tolist(), "meta").sizes
+
+
+def test_another_attention_replaces_ours(tiny_bert, sentences):
+    encoder = load(tiny_bert, device="cpu")
+    expected = encoder.encode(sentences)
+    model = encoder.sentence_transformer
+    use_attention(model, "eager")
+    assert (model[0].config._attn_implementation, is_packed(model), is_padded(model)) == ("eager", False, True)
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-5)
+    for name in ("flash_attention_2", "nonsense"):
+        with pytest.raises(
+            UsageError, match=f"^the attention {name} cannot be used here .* leave attn_implementation out$"
+        ):
+            use_attention(model, name)
+    model[0].config._attn_implementation = "flash_attention_2"
+    assert uses_flash_attention(model)  # then `encode` computes in half precision

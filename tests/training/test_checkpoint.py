@@ -142,6 +142,13 @@ def writer(tmp_path, monkeypatch):
         writer.close()
 
 
+def save(writer, number, *arguments):
+    """Save a checkpoint and wait for it. The first call of an automatic writer only allocates memory."""
+    for _ in range(2):
+        writer.save(number, {}, TENSORS, {}, *arguments)
+        writer.wait()
+
+
 def interval(writer, clock):
     """Return the seconds until the next checkpoint is due."""
     start = clock.now
@@ -155,8 +162,7 @@ def test_checkpoints_take_two_percent_of_the_time(writer, cost, expected):
     """The first one after two minutes; then 50 times the cost of the last one, between 30 seconds and 30 minutes."""
     background, clock = writer(cpu=cost)
     assert interval(background, clock) == 120
-    background.save(1, {}, TENSORS, {})
-    background.wait()
+    save(background, 1)
     assert interval(background, clock) == pytest.approx(expected, abs=1)
 
 
@@ -169,8 +175,7 @@ def test_the_time_for_which_training_stops_counts(writer, monkeypatch):
         return copy(self, tensors)
 
     monkeypatch.setattr(CheckpointWriter, "_copy", slow_copy)
-    background.save(1, {}, TENSORS, {})
-    background.wait()
+    save(background, 1)
     assert interval(background, clock) == 150
 
 
@@ -213,6 +218,7 @@ def test_weights_may_change_while_they_are_written(writer, slow_disk, tmp_path):
 
 def test_none_is_due_while_one_is_written(writer, slow_disk):
     background, clock = writer()
+    background.save(0, {}, TENSORS, {})  # allocates
     background.save(1, {}, TENSORS, {})
     clock.now = 1e6
     assert not background.due()
@@ -223,6 +229,7 @@ def test_none_is_due_while_one_is_written(writer, slow_disk):
 
 def test_an_error_of_the_thread_is_raised_at_the_next_step(writer, monkeypatch, tmp_path):
     background, _ = writer()
+    background.save(0, {}, TENSORS, {})  # allocates
 
     def fail(*_):
         raise PermissionError(13, "Permission denied")
@@ -233,3 +240,16 @@ def test_an_error_of_the_thread_is_raised_at_the_next_step(writer, monkeypatch, 
     with pytest.raises(KosbertError, match=r"Permission denied.* --resume$"):
         background.due()
     assert not background.due()  # raised once
+
+
+def test_memory_for_the_first_checkpoint_is_allocated_by_the_thread(writer, tmp_path):
+    background, clock = writer()
+    clock.now = 200.0
+    assert background.due()
+    background.save(1, {}, TENSORS, {})
+    background._executor.submit(lambda: None).result()
+    assert list(tmp_path.iterdir()) == []
+    assert background.due()  # at once
+    background.save(2, {}, TENSORS, {})
+    background.wait()
+    assert [path.name for path in tmp_path.iterdir()] == ["00000002"]

@@ -7,10 +7,13 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed
 
-from kosbert.distributed import remove_gradient_hooks
+from kosbert import distributed as distributed_module
+from kosbert.distributed import process_group, remove_gradient_hooks
+from kosbert.errors import UsageError
 from kosbert.losses import build
-from kosbert.model.torch_loading import load_torch
+from kosbert.model.torch_loading import best_device, load_torch
 from kosbert.training import Recipe, train
+from kosbert.training.trainer import Trainer
 
 LOSSES = {"multiple-negatives-ranking": "nli", "cosine-similarity": "sts", "softmax": "nli"}
 
@@ -168,3 +171,41 @@ def test_gradients_of_the_head_are_reduced_for_other_trainers(tiny_bert, monkeyp
     remove_gradient_hooks(loss_fn)
     loss_fn(features, torch.tensor([1])).backward()
     assert group.reduced == []
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    """Pretend that this machine has two GPUs, and record the order of the calls."""
+    calls = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: calls.append(f"cuda:{number}"))
+    monkeypatch.setattr("kosbert.distributed.dist.init_process_group", lambda backend, **_: calls.append(backend))
+    monkeypatch.setattr("kosbert.distributed.dist.destroy_process_group", lambda: None)
+    monkeypatch.setattr("kosbert.distributed.dist.is_initialized", lambda: False)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    return calls
+
+
+def test_each_rank_chooses_its_gpu_before_it_loads_a_model(two_gpus, monkeypatch, one_stage, tmp_path):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(Trainer, "fit", lambda self, **_: two_gpus.append("model"))
+    train(one_stage(1), tmp_path / "run")
+    assert two_gpus == ["cuda:1", "cpu:gloo,cuda:nccl", "model"]
+    assert best_device() == "cuda"  # which is cuda:1 after set_device
+
+
+def test_more_processes_than_gpus_are_a_usage_error(two_gpus, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(UsageError, match="more processes than the 2 GPUs of this machine: start 2 per machine$"):
+        process_group().__enter__()
+    assert two_gpus == []
+
+
+@pytest.mark.parametrize(
+    ("backends", "device"),
+    [("cpu:gloo,cuda:nccl", "cpu"), ("cpu:gloo,cuda:gloo", "cpu"), ("cuda:nccl", "cuda")],
+)
+def test_numbers_of_the_host_stay_on_the_host_if_the_group_allows_it(monkeypatch, backends, device):
+    monkeypatch.setattr("kosbert.distributed.dist.get_backend_config", lambda: backends)
+    assert distributed_module._device() == torch.device(device)

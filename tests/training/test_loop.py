@@ -11,6 +11,7 @@ import torch
 from kosbert.errors import KosbertError
 from kosbert.losses.cosine_similarity import CosineSimilarityLoss
 from kosbert.model import precision
+from kosbert.model.packing import use_attention
 from kosbert.training import Recipe, loop, train, trainer
 from kosbert.training.loop import learning_rate
 from kosbert.training.recipe import TrainingArguments
@@ -334,3 +335,21 @@ def test_the_recipe_sets_the_dropout_and_the_saved_model_keeps_it(one_stage, tmp
     trained = train(one_stage(2).model_copy(update={"dropout": rate}), tmp_path / "run")
     config = json.loads((trained.path / "config.json").read_text(encoding="utf-8"))
     assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == rate
+
+
+@pytest.mark.parametrize(("setting", "padded", "grouped"), [
+    (None, True, True), (None, False, False), (True, False, True), (False, True, False),
+])  # fmt: skip
+def test_sentences_are_grouped_by_length_where_batches_are_padded(one_stage, tmp_path, setting, padded, grouped):
+    run = trainer.Trainer(one_stage(train={"group_by_length": setting}), tmp_path)
+    run.setup()
+    if padded:
+        use_attention(run.model, "sdpa")
+    assert run.build_stage(0).sampler.group_by_length == grouped
+
+
+def test_the_recipe_chooses_the_attention(one_stage, tmp_path):
+    recipe = one_stage(1).model_copy(update={"attn_implementation": "eager"})
+    run = trainer.Trainer(recipe, tmp_path)
+    run.setup()
+    assert run.model[0].config._attn_implementation == "eager"

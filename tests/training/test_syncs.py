@@ -157,7 +157,7 @@ def test_the_counter_counts(one_stage, files, tmp_path, monkeypatch):
     run = trainer.Trainer(one_stage(2), tmp_path)
     run.setup()
     stage = run.build_stage(0)
-    monkeypatch.setattr("kosbert.model.placement.attach_plan", lambda *_: None)  # then attention reads the lengths
+    monkeypatch.setattr("kosbert.model.packing.attach_plan", lambda *_: None)  # then attention reads the lengths
     with counting_syncs(monkeypatch, run.model) as counter:
         stage.run(run.model, TrainerState(), Callbacks())  # two steps and two probes for dropout
     assert counter.waits["tolist"] == 4

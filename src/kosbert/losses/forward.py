@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from kosbert.losses.features import SENTENCE_IDS, Features, count, join, sentence_ids, take
 from kosbert.model.dropout import has_dropout
-from kosbert.model.placement import copied, to_device
+from kosbert.model.packing import to_device
+from kosbert.model.placement import copied
 
 Forward = Callable[[nn.Module, Features], Tensor]
 
@@ -28,7 +29,7 @@ def one_forward(model: nn.Module, features: Features) -> Tensor:
 
 def embed(model: nn.Module, columns: Sequence[Features], forward: Forward = one_forward) -> list[Tensor]:
     """Return the embeddings of each column, (sentences, dimension), with as few calls as the layout allows."""
-    joined = join(columns, padding_id(model))
+    joined = join(columns, padding_id(model), unwrap(model).device.type)
     if joined is None:
         return [_embed_distinct(model, column, forward) for column in columns]
     return list(torch.split(_embed_distinct(model, joined, forward), [count(column) for column in columns]))

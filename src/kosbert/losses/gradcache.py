@@ -21,7 +21,7 @@ from kosbert.errors import UsageError
 from kosbert.losses.base import Loss
 from kosbert.losses.features import Features, count, take
 from kosbert.losses.forward import embed, one_forward, unwrap
-from kosbert.model.placement import to_device
+from kosbert.model.packing import to_device
 
 
 class GradCacheLoss(Loss):

@@ -1,6 +1,7 @@
-"""Variable-length attention for CPUs: the sequences of a batch are concatenated and no padding is computed.
+"""Variable-length attention: the sequences of a batch are concatenated and no padding is computed.
 
-FlashAttention does this on GPUs only. Here sequences of similar length form groups, each group is padded to its own
+FlashAttention does this on GPUs only, in half precision, as an extra package. torch's own `varlen_attn` has no dropout
+and can therefore not train. Here sequences of similar length form groups, each group is padded to its own
 longest sequence, and each group is one call of torch's attention. Everything outside this call (90% of the work) sees
 real tokens only, and no mask is larger than (sequences of the group, its longest).
 """
@@ -15,6 +16,8 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from kosbert.model.placement import copied
 
 ATTENTION_NAME = "kosbert_packed"
 """The name of this attention in transformers (`config._attn_implementation`)."""
@@ -56,7 +59,9 @@ class PackingPlan:
 def make_plan(lengths: list[int], device: torch.device | str = "cpu") -> PackingPlan:
     """Group sequences of these lengths."""
     runs = [(length, len(list(same))) for length, same in groupby(lengths)]
-    if len(runs) == 1 or sum(lengths) >= _MIN_TOKENS_PER_RUN * len(runs):
+    # On a GPU a call costs more than a copy, so runs are used there only if there is a single one.
+    target = torch.device(device)
+    if len(runs) == 1 or (target.type == "cpu" and sum(lengths) >= _MIN_TOKENS_PER_RUN * len(runs)):
         return PackingPlan(tuple(LengthGroup(count, length, None) for length, count in runs), None, None)
 
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
@@ -77,12 +82,12 @@ def make_plan(lengths: list[int], device: torch.device | str = "cpu") -> Packing
         slots.append((starts[numbers, None] + position).where(mask, 0).flatten())
         masks.append(mask.flatten())
         padded = lengths[sequences[-1]] != longest
-        groups.append(LengthGroup(len(sequences), longest, mask[:, None, None, :].to(device) if padded else None))
+        groups.append(LengthGroup(len(sequences), longest, copied(mask[:, None, None, :], target) if padded else None))
     slot_to_token = torch.cat(slots)  # (slots,)
     filled = torch.cat(masks).nonzero().squeeze(1)  # (tokens,) slots that hold a token
     token_to_slot = torch.empty_like(filled)
     token_to_slot[slot_to_token[filled]] = filled
-    return PackingPlan(tuple(groups), slot_to_token.to(device), token_to_slot.to(device))
+    return PackingPlan(tuple(groups), copied(slot_to_token, target), copied(token_to_slot, target))
 
 
 class _Spread(torch.autograd.Function):

@@ -20,8 +20,8 @@ from kosbert.model.classic_layout import write_classic_layout
 from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.onednn import fast_linear, mkl_is_slow
-from kosbert.model.packing import is_packed, pack, unpack
-from kosbert.model.placement import to_device
+from kosbert.model.packing import is_packed, pack, to_device, unpack, uses_flash_attention
+from kosbert.model.precision import autocast, training_dtype
 from kosbert.model.tokenized_corpus import feature_names, features_from_ids
 
 # Large enough for efficient matrix products, small enough that activations stay in the cache of a CPU.
@@ -141,7 +141,8 @@ class TorchEncoder(Encoder):
     def forward(self, batch: list[Any]) -> NDArray[np.float32]:
         """Return the embeddings of some of `Prepared.inputs`, (batch, dim)."""
         model = self.sentence_transformer
-        with self._lock, torch.inference_mode(), fast_linear(model, self.device):
+        dtype = training_dtype(self.device) if uses_flash_attention(model) else torch.float32
+        with self._lock, torch.inference_mode(), fast_linear(model, self.device), autocast(self.device, dtype):
             training = model.training
             model.eval()
             try:
@@ -172,7 +173,7 @@ class TorchEncoder(Encoder):
             return
         with self._lock:
             packed = is_packed(model)
-            unpack(model)  # our attention is for CPUs
+            unpack(model)  # where it goes, packing may not be supported
             model.to(target)
             pack(model)
             try:

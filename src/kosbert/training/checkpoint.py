@@ -152,7 +152,12 @@ class CheckpointWriter:
         """
         self.wait()
         started = time.monotonic()
-        copies = self._copy({**weights, **{f"optimizer {name}": value for name, value in optimizer.items()}})
+        changing = {**weights, **{f"optimizer {name}": value for name, value in optimizer.items()}}
+        if self._every is None and any(name not in self._buffers for name in changing):
+            # New memory takes longer than the copy. The thread gets it, and the checkpoint follows at a later step.
+            self._writing, self._stall = self._executor.submit(self._allocate, changing), 0.0
+            return
+        copies = self._copy(changing)
         all_weights = {name: copies[name] for name in weights} | dict(constant or {})
         optimizer_copies = {name: copies[f"optimizer {name}"] for name in optimizer}
         self._saved_at = time.monotonic()
@@ -172,13 +177,18 @@ class CheckpointWriter:
         self._executor.shutdown()
         self._buffers.clear()
 
+    def _allocate(self, tensors: Mapping[str, Tensor]) -> float:
+        """Allocate buffers and write to them once: the system only then provides the memory."""
+        for name, tensor in tensors.items():
+            self._buffers[name] = _buffer_for(tensor).zero_()
+        return 0.0
+
     def _copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return copies in host memory. The memory is used again: allocating it takes as long as copying."""
+        """Return copies in host memory, in the buffers of the last checkpoint where they fit."""
         for name, tensor in tensors.items():
             buffer = self._buffers.get(name)
             if buffer is None or (buffer.shape, buffer.dtype) != (tensor.shape, tensor.dtype):
-                on_gpu = tensor.device.type == "cuda"
-                self._buffers[name] = buffer = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=on_gpu)
+                self._buffers[name] = buffer = _buffer_for(tensor)
             buffer.copy_(tensor.detach(), non_blocking=True)
         if torch.cuda.is_available():
             torch.cuda.synchronize()
@@ -191,6 +201,10 @@ class CheckpointWriter:
         started = time.thread_time()
         self._checkpoints.save(number, state, weights, optimizer)
         return time.thread_time() - started
+
+
+def _buffer_for(tensor: Tensor) -> Tensor:
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type == "cuda")
 
 
 def _read(directory: Path) -> Checkpoint:

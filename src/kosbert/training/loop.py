@@ -20,6 +20,7 @@ from torch import Tensor
 from kosbert.distributed import average_gradients, broadcast_from_rank0, local_rows, rank, world_size
 from kosbert.errors import KosbertError
 from kosbert.losses import Loss
+from kosbert.model.packing import is_padded
 from kosbert.model.precision import autocast, tf32, training_dtype
 from kosbert.training.datasets import TrainDataset
 from kosbert.training.recipe import TrainingArguments
@@ -87,14 +88,19 @@ def make_scaler(device: torch.device, arguments: TrainingArguments) -> torch.amp
 
 
 def make_sampler(
-    datasets: Sequence[TrainDataset], arguments: TrainingArguments, seed: int, **length: Any
+    model: SentenceTransformer,
+    datasets: Sequence[TrainDataset],
+    arguments: TrainingArguments,
+    seed: int,
+    **length: Any,
 ) -> BatchSampler:
     """Return the batch sampler of a stage; `length` is `epochs` or `steps`."""
+    grouped = arguments.group_by_length
     return BatchSampler(
         lengths=[dataset.lengths for dataset in datasets],
         batch_sizes=[dataset.batch_size for dataset in datasets],
         seed=seed,
-        group_by_length=arguments.group_by_length,
+        group_by_length=is_padded(model) and not arguments.no_duplicates if grouped is None else grouped,
         no_duplicates=[dataset.columns for dataset in datasets] if arguments.no_duplicates else None,
         world_size=world_size(),
         **length,

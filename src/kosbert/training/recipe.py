@@ -16,6 +16,7 @@ from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES
 from kosbert.recipes import find_recipe
 from kosbert.training.config import Names, StrictModel, as_list, dotted, first_error, merge, read_yaml, set_value
+from kosbert.training.lora import Lora
 
 
 def _as_weights(value: Any) -> Any:
@@ -69,8 +70,10 @@ class TrainingArguments(StrictModel):
     weight_decay: float = Field(0.01, ge=0)
     max_grad_norm: float = Field(1.0, gt=0, description="gradient clipping")
     precision: Literal["auto", "float32"] = Field("auto", description="auto: bfloat16 where the hardware supports it")
-    group_by_length: bool = Field(
-        False, description="batches of sentences of similar length: faster, slightly less random"
+    group_by_length: bool | None = Field(
+        None,
+        description="batches of sentences of similar length: faster with padding, slightly less random; null: for "
+        "models that are padded",
     )
     no_duplicates: bool = Field(
         False, description="no text occurs twice in a batch, as with sentence-transformers' no_duplicates sampler"
@@ -157,6 +160,13 @@ class Recipe(StrictModel):
     dropout: float | None = Field(
         None, ge=0, lt=1, description="dropout of the backbone, also in the saved model; null: as the backbone has it"
     )
+    attn_implementation: Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3"] | None = Field(
+        None, description="attention of transformers; null: ours, which needs no padding, or sdpa"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="keep only the inputs of each layer and compute it again in the backward pass: less memory"
+    )
+    lora: Lora | None = Field(None, description="train low-rank updates of the weights instead of the weights")
     seed: int = Field(42, ge=0)
     train: TrainingArguments = TrainingArguments()
     dev: Names = Field([], description="evaluated during training; selects the checkpoint")
@@ -217,7 +227,7 @@ def _locate(reference: str | Path) -> tuple[Path, str]:
 
 _MODELS: dict[int | str, type[BaseModel]] = {"NewBackbone": NewBackbone, "FewerLayers": FewerLayers}
 _FIELD_MODELS: dict[int | str, type[BaseModel]] = {
-    "stages": Stage, "data": DataSource, "train": TrainingArguments, **_MODELS,
+    "stages": Stage, "data": DataSource, "train": TrainingArguments, "lora": Lora, **_MODELS,
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ from kosbert.model.compress import fewer_layers
 from kosbert.model.directory import model_origin
 from kosbert.model.dropout import set_dropout
 from kosbert.model.from_scratch import new_backbone
+from kosbert.model.packing import use_attention
 from kosbert.model.precision import Precision, autocast, device_name, training_dtype
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
@@ -56,6 +57,7 @@ from kosbert.training.checkpoint import (
 )
 from kosbert.training.datasets import DataModule, TrainDataset
 from kosbert.training.loop import Callbacks, TrainerState, make_optimizer, make_sampler, make_scaler, run_stage
+from kosbert.training.lora import add_lora, merge_lora
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe, Stage, TrainingArguments
 from kosbert.training.sampler import BatchSampler
 
@@ -225,9 +227,20 @@ class Trainer:
         self.encoder = self._load_backbone()
         self.origin = self._backbone_origin()  # now, because a branch on the hub can move during the training
         self.model: SentenceTransformer = self.encoder.sentence_transformer
-        if self.recipe.dropout is not None:
-            set_dropout(self.model, self.recipe.dropout)
+        self._configure_backbone()
         self.data.check(self.model)
+
+    def _configure_backbone(self) -> None:
+        recipe = self.recipe
+        if recipe.dropout is not None:
+            set_dropout(self.model, recipe.dropout)
+        if recipe.attn_implementation:
+            use_attention(self.model, recipe.attn_implementation)
+        if recipe.gradient_checkpointing:
+            self.model[0].model.gradient_checkpointing_enable({"use_reentrant": False})
+        if recipe.lora:
+            torch.manual_seed(recipe.seed)
+            add_lora(self.model, recipe.lora)
 
     def _load_backbone(self) -> TorchEncoder:
         recipe = self.recipe
@@ -267,7 +280,7 @@ class Trainer:
         losses = list(dict.fromkeys(dataset.loss for dataset in datasets))  # a shared loss only once
         for loss_fn in losses:
             remove_gradient_hooks(loss_fn)  # `average_gradients` reduces all parameters
-        sampler = make_sampler(datasets, arguments, seed, epochs=stage.epochs, steps=stage.steps)
+        sampler = make_sampler(self.model, datasets, arguments, seed, epochs=stage.epochs, steps=stage.steps)
         self.dev_precision = arguments.precision
         scaler = make_scaler(self.model.device, arguments)
         return _StageSetup(stage, seed, arguments, datasets, losses, sampler, make_optimizer(losses, arguments), scaler)
@@ -350,6 +363,8 @@ class Trainer:
 
     def _finish(self) -> TrainResult:
         """Evaluate the test sets once and write the model."""
+        if self.recipe.lora:
+            merge_lora(self.model)
         sets: dict[str, list[ScoredPair]] = {**self.dev, **self.data.scored_pairs(self.recipe.test)}
         scores = {name: score_pairs(self.encoder, pairs) for name, pairs in sets.items()}
         card = {
