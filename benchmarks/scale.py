@@ -32,7 +32,7 @@ CASES = {
     "paper": "NLI, one random triplet per anchor, both directions, no duplicates",
     "softmax": "NLI, softmax, all rows",
     "simcse": "SimCSE, lines of text",
-    "leakage": "`kosbert data check kornli-snli-train --against kornli-test`",
+    "leakage": "Leakage, `kosbert data check kornli-snli-train --against kornli-test`",
 }
 
 

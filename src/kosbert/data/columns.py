@@ -267,8 +267,8 @@ def _join(arrays: Iterable[Any]) -> tuple[Any, Iterator[Numbers]]:
 
     arrays = list(arrays)
     dictionaries = pa.chunked_array([array.dictionary for array in arrays], pa.large_string())
-    chunks = dictionaries.dictionary_encode().chunks
     pa.default_memory_pool().release_unused()
+    chunks = dictionaries.dictionary_encode().chunks
     distinct = chunks[-1].dictionary if chunks else pa.array([], pa.large_string())
     numbers = (
         chunk.indices.to_numpy(zero_copy_only=False)[array.indices.to_numpy(zero_copy_only=False)]

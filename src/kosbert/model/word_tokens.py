@@ -6,6 +6,7 @@ A million sentences have ten million words but half a million distinct ones, so 
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,14 @@ def splits_at_spaces(tokenizer: Any) -> bool:
     return parts == {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer", "model": "WordPiece"}
 
 
+class _Numbers(dict[str, int]):
+    """Numbers words in order of appearance."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
 def tokenize_by_words(tokenizer: Any, texts: Iterable[str], max_length: int) -> Iterator[Tokens]:
     """Yield the token ids of texts in blocks, with special tokens, truncated to `max_length`.
 
@@ -38,13 +47,12 @@ def tokenize_by_words(tokenizer: Any, texts: Iterable[str], max_length: int) -> 
         texts: single spaces between words, as `kosbert.text.clean` leaves them.
         max_length: tokens per text, with the special ones.
     """
-    numbers: dict[str, int] = {}
+    numbers = _Numbers()
     counts, flat = [], []
     for block in _blocks(texts):
-        words = [text.split(" ") for text in block]
-        counts.append(np.fromiter(map(len, words), np.int64, len(words)))
-        word_numbers = (numbers.setdefault(word, len(numbers)) for sentence in words for word in sentence)
-        flat.append(np.fromiter(word_numbers, np.int32, counts[-1].sum()))
+        words = " ".join(block).split(" ")
+        counts.append(np.fromiter((text.count(" ") + 1 for text in block), np.int64, len(block)))
+        flat.append(np.fromiter(map(numbers.__getitem__, words), np.int32, len(words)))
     lengths, ids = _tokenize(tokenizer, list(numbers))
     numbers.clear()
     starts = np.cumsum(lengths) - lengths
@@ -103,7 +111,7 @@ def _tokenize(tokenizer: Any, words: Sequence[str]) -> Tokens:
 def flatten(encoded: Sequence[Sequence[int]]) -> Tokens:
     """Return the lengths of lists of token ids, and the ids of all in one array."""
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    return lengths, np.fromiter((token for ids in encoded for token in ids), np.int32, lengths.sum())
+    return lengths, np.fromiter(chain.from_iterable(encoded), np.int32, lengths.sum())
 
 
 def _ragged(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
