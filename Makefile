@@ -64,8 +64,11 @@ builtin: setup  ## train the built-in models from scratch: corpus, two teachers,
 bench: setup  ## run the benchmarks (minutes)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+scale: setup  ## time and memory to the first training step on 950,000 rows (ten minutes)
+	$(BIN)/python benchmarks/scale.py
+
 clean:  ## remove the environment and caches; studies and runs stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup study test lint builtin bench clean
+.PHONY: help setup study test lint builtin bench scale clean

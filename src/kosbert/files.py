@@ -1,4 +1,4 @@
-"""Atomic files and directories, SHA-256, the cache directory, disk errors and locks between processes.
+"""Atomic files and directories, SHA-256, the cache directory, offline mode, disk errors and locks between processes.
 
 with atomic_write(path) as stream: ...          # the file appears when the block ends without an error
 with atomic_directory(path) as directory: ...   # the same for a directory
@@ -22,6 +22,7 @@ from platformdirs import user_cache_path
 from kosbert.errors import KosbertError, UsageError
 
 CACHE_VARIABLE = "KOSBERT_CACHE"
+OFFLINE_VARIABLES = ("KOSBERT_OFFLINE", "HF_HUB_OFFLINE")
 PARTIAL_SUFFIX = ".part"
 """Ending of temporary files and directories; a killed process may leave some."""
 
@@ -30,6 +31,17 @@ def cache_root() -> Path:
     """Return the directory for everything that can be recomputed or downloaded again (`KOSBERT_CACHE`)."""
     directory = os.environ.get(CACHE_VARIABLE)
     return Path(directory).expanduser() if directory else user_cache_path("kosbert")
+
+
+def offline_variable() -> str:
+    """Return the variable with which the user has forbidden downloads, or an empty string."""
+    values = {name: os.environ.get(name, "").lower() for name in OFFLINE_VARIABLES}
+    return next((name for name, value in values.items() if value in ("1", "true", "yes", "on")), "")
+
+
+def offline() -> bool:
+    """Return whether the user has forbidden downloads (`KOSBERT_OFFLINE=1` or `HF_HUB_OFFLINE=1`)."""
+    return bool(offline_variable())
 
 
 def sha256_file(path: Path) -> str:

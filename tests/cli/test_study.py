@@ -117,6 +117,10 @@ def test_schema_describes_both_kinds_of_summary(call):
         (["order", "--seeds", "0"], 2, "seeds"),
         (["efficiency", "--preset", "huge"], 2, "has no preset 'huge': choose quick, real, paper"),
         (["rerun", "tiny", "x"], 2, "there is no study 'tiny'"),
+        (["order", "--set", "train.batchsize=8"], 2, "there is no key 'train.batchsize'; did you mean batch_size"),
+        (["order", "--limit", "0"], 2, "limit"),
+        (["order", "--keep", "one"], 2, "keep"),
+        (["prune"], 2, "there is no store studies: name its directory with --store"),
         (["publish", "tiny", "public"], 2, "there is no study 'tiny'"),
     ],
 )
@@ -169,3 +173,68 @@ def test_tfidf_reaches_known_score_on_korsts(tmp_path):
     assert execute(StudyContext(plan, store)).failed == {}
     (run,) = stored_runs(store.study("baselines-real"))
     assert round(run.scores["korsts-test"]["cosine_spearman"], 4) == 0.6611
+
+
+@pytest.fixture
+def published_format(tmp_path: Path) -> dict[str, Path]:
+    """Files in the format of KorNLI and KorSTS, 30 and 24 rows."""
+    labels = ("entailment", "neutral", "contradiction")
+    words = ("비", "눈", "바람", "하늘", "아침", "사람", "남자", "여자", "아이", "고양이")
+    nli = [f"{words[row // 3]}가 온다.\t{words[row % 7]} {words[row % 3]}.\t{labels[row % 3]}" for row in range(30)]
+    sts = [
+        f"main\tnews\t2012\t{row}\t{row % 6}.0\t{words[row % 10]}가 온다.\t{words[row % 7]} 간다." for row in range(24)
+    ]
+    files = {
+        "nli": ["sentence1\tsentence2\tgold_label", *nli],
+        "sts": ["genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2", *sts],
+        "test": ["genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2", *sts[::-1]],
+    }
+    for name, lines in files.items():
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {name: tmp_path / f"{name}.tsv" for name in files}
+
+
+def test_shortened_paper_preset_runs_from_start_to_report(call, tiny_bert, published_format, monkeypatch):
+    """The published experiment on a tiny backbone and a few rows: every option that makes a study short."""
+    monkeypatch.delenv("KOSBERT_DATA", raising=False)
+    nli, sts = published_format["nli"], published_format["sts"]
+    command = [
+        "order", "--preset", "paper", "--limit", "8", "--backbone", tiny_bert, "--set", "train.batch_size=4",
+        "--set", "max_length=32", "--set", "stages.sts.epochs=2", "--set", f"data.nli={nli}",
+        "--set", "stages.nli.data.columns={label: gold_label}", "--set", f"data.sts={sts}", "--set", f"dev={sts}",
+        "--set", f"test={published_format['test']}", "--keep", "best",
+    ]  # fmt: skip
+    code, out, _ = call(*command, "--json")
+    summary = json.loads(out)
+    assert (code, summary["limit"], summary["settings"][0]) == (0, 8, "train.batch_size=4")
+    steps = {variant["name"]: variant["steps"] for variant in summary["variants"]}
+    assert steps == {"STS": 4, "NLI": 2, "STS→NLI": 6, "NLI→STS": 6}  # 8 rows, two epochs of STS
+    assert summary["eval_sets"][0]["scores"]["STS"]["seeds"] == [777]
+    assert summary["eval_sets"][0]["pairs"] == 24  # the limit concerns training only
+    page = Path(summary["report"])
+    assert "This is a shortened run: at most 8 random rows" in page.read_text(encoding="utf-8")
+    assert len(list(Path("studies/stages").glob("*/model"))) == 1
+    (name,) = [path.name for path in Path("studies").glob("order-paper-*")]
+    assert f"-limit-8-set-{name[-6:]}" in name
+
+    code, out, _ = call("prune", "--keep", "none", "--dry-run", "--json")
+    planned = json.loads(out)
+    assert (code, len(planned["stages"]), planned["dry_run"]) == (0, 1, True)
+    code, out, _ = call("prune", name, "--keep", "none")
+    assert f"1 model deleted, {planned['bytes']:,} bytes" in " ".join(out.split())
+    assert list(Path("studies/stages").glob("*/model")) == []
+    code, out, _ = call("show", name, "--json")
+    assert json.loads(out)["answer"] == summary["answer"]
+    code, out, _ = call(*command, "--dry-run")
+    assert "4 are already trained" in " ".join(out.split())
+
+    call("publish", name, "public")
+    for path in Path("public").rglob("*.*"):
+        assert str(Path.cwd()) not in path.read_text(encoding="utf-8")
+
+
+def test_study_is_refused_under_torchrun(call, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    code, out, err = call("order", "--preset", "paper")
+    assert (code, out) == (2, "")
+    assert "run `kosbert study order --preset paper --jobs 4` without torchrun" in " ".join(err.split())

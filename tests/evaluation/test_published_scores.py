@@ -26,6 +26,23 @@ def test_scores_of_the_order_of_training_data() -> None:
     assert {name: (pearson[prefix + name], spearman[prefix + name]) for name in expected} == expected
 
 
+def test_dev_scores_of_the_order_of_training_data_by_epoch() -> None:
+    scores = {score.model.partition(", ")[2]: score for score in published_scores("korsts-dev", "cosine_spearman")}
+    assert {name: score.by_epoch for name, score in scores.items()} == {
+        "STS only": (0.8573, 0.8652, 0.8651, 0.8661),
+        "NLI only": (0.8555,),
+        "STS→NLI": (0.8644,),
+        "NLI→STS": (0.8686, 0.8751, 0.8776, 0.8780),
+    }
+    assert all(score.value == max(score.by_epoch) == score.by_epoch[-1] for score in scores.values())
+
+
+def test_caveats_name_the_mistakes_of_simcse_in_korean() -> None:
+    for dataset in ("korsts-test", "klue-sts-dev"):
+        for score in published_scores(dataset, "average"):
+            assert all(word in score.caveat for word in ("Pearson", "commas", "zero in every second step"))
+
+
 def test_scores_of_simcse_in_korean() -> None:
     expected = {
         "SimCSE-BERT-KO (unsup)": 0.7285,

@@ -96,6 +96,6 @@ def test_carried_sentence_ids_are_joined_and_selected_with_the_sentences(layouts
 
 
 def test_carried_sentence_ids_are_not_hashed_again(layouts, monkeypatch):
-    monkeypatch.setattr("kosbert.losses.features.hash_tokens", None)
+    monkeypatch.setattr("kosbert.losses.features.hash_sentences", None)
     ids = torch.tensor([7, 8])
     assert torch.equal(sentence_ids({**layouts.flat([[1], [1]]), "sentence_ids": ids}), ids)

@@ -13,7 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
 from kosbert.errors import KosbertError, UsageError
-from kosbert.model import Encoder, load, load_any
+from kosbert.files import sha256_file
+from kosbert.model import Encoder, load, load_any, model_origin
 
 
 def test_first_last_is_the_average_of_two_layers(tiny_bert, sentences):
@@ -81,10 +82,10 @@ def message_of(caught) -> str:
     return message
 
 
-def test_hub_name_without_network_or_cache_is_an_error():
+def test_hub_name_that_is_not_cached_is_an_error_offline():
     with pytest.raises(KosbertError) as caught:
         load("klue/no-such-model-for-kosbert-tests")
-    assert "give a directory, or use builtin" in message_of(caught)
+    assert "HF_HUB_OFFLINE forbids downloads" in message_of(caught)
 
 
 @pytest.mark.parametrize("name", ["no/such/directory/anywhere", "../nothing-here", "", "a b"])
@@ -107,36 +108,70 @@ def test_unknown_pooling_is_an_error(tiny_bert):
         load(tiny_bert, pooling="meen")
 
 
-def test_pickle_is_refused(tiny_bert, tmp_path):
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def with_pickle(directory, file="model.safetensors"):
+    """Replace the safetensors of a folder by a pickle."""
+    torch.save(load_file(directory / file), directory / "pytorch_model.bin")
+    (directory / file).unlink()
+
+
+def test_directory_with_pickle_is_converted_once(tiny_bert, sentences, tmp_path, cache, monkeypatch):
+    directory = shutil.copytree(tiny_bert, tmp_path / "pickled@home")  # not a revision
+    with_pickle(directory)
+    expected = load(tiny_bert).encode(sentences)
+    np.testing.assert_array_equal(load(directory).encode(sentences), expected)
+    monkeypatch.setattr(torch, "load", None)
+    np.testing.assert_array_equal(load(directory).encode(sentences), expected)
+    assert not (directory / "model.safetensors").exists()
+    origin = model_origin(str(directory))
+    assert origin["name"] == str(directory)
+    assert origin["converted_from"] == f"pytorch_model.bin sha256 {sha256_file(directory / 'pytorch_model.bin')}"
+    assert len(origin["sha256"]) == 64
+
+
+def test_changed_pickle_is_converted_again(tiny_bert, tmp_path, cache):
     directory = shutil.copytree(tiny_bert, tmp_path / "pickled")
-    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
-    load(directory)  # with safetensors present, pickle is not read
-    (directory / "model.safetensors").unlink()
-    with pytest.raises(UsageError) as caught:
-        load(directory)
-    assert "convert" in message_of(caught)
+    with_pickle(directory)
+    before = load(directory).encode("비가 온다")
+    weights = torch.load(directory / "pytorch_model.bin", weights_only=True)
+    weights["embeddings.LayerNorm.bias"] += 1
+    torch.save(weights, directory / "pytorch_model.bin")
+    assert np.abs(load(directory).encode("비가 온다") - before).max() > 0.01
 
 
-def test_pickle_in_a_later_module_is_refused(tiny_bert, tmp_path):
+def test_pickle_in_a_later_module_is_converted(tiny_bert, sentences, tmp_path, cache):
     modules = [Transformer(str(tiny_bert)), Pooling(32), Dense(32, 8)]
-    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "model"))
-    dense = tmp_path / "model" / "2_Dense"
-    torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
-    (dense / "model.safetensors").unlink()
-    with pytest.raises(UsageError, match="pickle"):
-        load(tmp_path / "model")
-    save_file({"x": torch.zeros(1)}, dense / "decoy.safetensors")  # a name that is not loaded
-    with pytest.raises(UsageError, match="pickle"):
-        load(tmp_path / "model")
+    model = SentenceTransformer(modules=modules, device="cpu")
+    model.save(str(tmp_path / "model"))
+    with_pickle(tmp_path / "model" / "2_Dense")
+    save_file({"x": torch.zeros(1)}, tmp_path / "model" / "2_Dense" / "decoy.safetensors")  # a name that is not loaded
+    np.testing.assert_allclose(load(tmp_path / "model").encode(sentences), model.encode(sentences), atol=1e-5)
 
 
-def test_pickle_in_a_subdirectory_is_refused(tiny_bert, tmp_path):
-    SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32)], device="cpu").save(str(tmp_path / "model"))
-    below = tmp_path / "model" / "1_Pooling" / "query_0"
-    below.mkdir()
-    torch.save({}, below / "pytorch_model.bin")
-    with pytest.raises(UsageError, match="pickle"):
-        load(tmp_path / "model")
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"not a pickle"])
+def test_damaged_pickle_is_a_one_sentence_error(content, tiny_bert, tmp_path, cache):
+    directory = shutil.copytree(tiny_bert, tmp_path / "pickled")
+    (directory / "model.safetensors").unlink()
+    (directory / "pytorch_model.bin").write_bytes(content)
+    with pytest.raises(KosbertError) as caught:
+        load(directory)
+    message_of(caught)
+    assert not list(cache.glob("converted/local/*/*"))
+
+
+def test_shards_outside_of_the_directory_are_not_read(tiny_bert, tmp_path, cache):
+    directory = shutil.copytree(tiny_bert, tmp_path / "sharded")
+    with_pickle(directory)
+    shutil.move(directory / "pytorch_model.bin", tmp_path / "pytorch_model.bin")
+    index = {"weight_map": {"x": "../pytorch_model.bin"}}
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(KosbertError):
+        load(directory)
 
 
 def test_code_that_comes_with_a_model_is_not_run(tiny_bert, tmp_path):

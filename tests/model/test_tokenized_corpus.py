@@ -1,12 +1,18 @@
 """Features from token ids equal those of `SentenceTransformer.preprocess`."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kosbert.model import TorchEncoder, load, load_torch, tokenized_corpus
+from kosbert.model import TorchEncoder, load, tokenized_corpus, word_tokens
 from kosbert.model.packing import is_packed, unpack
-from kosbert.model.tokenized_corpus import TokenizedCorpus, feature_names, features_from_ids
+from kosbert.model.tokenized_corpus import TokenizedCorpus, feature_names, features_from_ids, hash_sentences
+from kosbert.model.torch_loading import load_torch
+from kosbert.model.word_tokens import splits_at_spaces, tokenize_by_words
 from kosbert.text import clean
 
 
@@ -36,7 +42,8 @@ def assert_equal_features(actual, expected):
 
 @pytest.mark.parametrize("prompt", ["", "내일 아침: "])
 def test_batches_equal_those_of_preprocess(model, sentences, monkeypatch, prompt):
-    monkeypatch.setattr(tokenized_corpus, "_BLOCK", 3)
+    for module in (tokenized_corpus, word_tokens):
+        monkeypatch.setattr(module, "_BLOCK", 3)
     if prompt:
         model.prompts, model.default_prompt_name = {"query": prompt}, "query"
     sentences = [*sentences, "ｗｉｄｅ\u200b  비가 온다", ""]
@@ -95,3 +102,44 @@ def test_training_and_encode_see_the_same_tokens_with_a_default_prompt(
     assert seen[0] == seen[1]
     prompt = model.tokenizer("내일 아침", add_special_tokens=False)["input_ids"]
     assert all(row[1 : 1 + len(prompt)] == tuple(prompt) for row in seen[1])
+
+
+words = st.text("가나오늘 비눈.[]漢é\u0301İ👨\u200dA　\n", max_size=6) | st.sampled_from(
+    ["날씨는", "[MASK]", "[SEP]", "가" * 120]
+)
+texts = st.lists(words, max_size=80).map(" ".join)
+
+
+@cache
+def bert_tokenizer(directory):
+    return load_torch(directory).sentence_transformer.tokenizer
+
+
+@given(st.lists(texts, min_size=1, max_size=12), st.sampled_from([4, 5, 16, 64]), st.sampled_from([2, 10_000]))
+def test_tokens_of_words_are_the_tokens_of_the_sentence(tiny_bert, sentences, max_length, block):
+    tokenizer = bert_tokenizer(tiny_bert)
+    assert splits_at_spaces(tokenizer)
+    sentences = [clean(sentence) for sentence in sentences]
+    expected = tokenizer(sentences, truncation=True, max_length=max_length)["input_ids"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_tokens, "_BLOCK", block)
+        blocks = list(tokenize_by_words(tokenizer, sentences, max_length))
+    lengths, ids = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    assert [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] == expected
+
+
+def test_other_tokenizers_take_whole_sentences(tiny_bert, tiny_roberta):
+    assert not splits_at_spaces(load_torch(tiny_roberta).sentence_transformer.tokenizer)
+    tokenizer = load_torch(tiny_bert).sentence_transformer.tokenizer
+    tokenizer.add_tokens(["오늘 날씨"])  # a token across words
+    assert not splits_at_spaces(tokenizer)
+
+
+def test_hashes_are_equal_for_equal_sentences_only():
+    sentences = [[2, 5, 3], [2, 3, 5], [5, 2, 3], [2, 5], [2, 5, 3], [], [0], [0, 0], []]
+    lengths = np.array([len(sentence) for sentence in sentences])
+    hashes = hash_sentences(np.array([token for sentence in sentences for token in sentence]), lengths).tolist()
+    for first, first_hash in zip(sentences, hashes, strict=True):
+        assert [first == second for second in sentences] == [first_hash == second_hash for second_hash in hashes]
+    assert hashes[:2] == hash_sentences(np.array([2, 5, 3, 2, 3, 5], np.int32), np.array([3, 3])).tolist()
+    assert hashes[0] == -5686370150999792221  # in every process

@@ -10,4 +10,5 @@ from kosbert.study.store import Store
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    run_study(StudyConfig.load(globals()["STUDY"]), "quick", Store(Path(globals()["STORE"])), checkpoint_every=0)
+    study, store = StudyConfig.load(globals()["STUDY"]), Store(Path(globals()["STORE"]))
+    run_study(study, "quick", store, keep="none", checkpoint_every=0)  # it also deletes models while it runs

@@ -10,13 +10,16 @@ from kosbert.cli.study import QUESTIONS
 from kosbert.errors import UsageError
 from kosbert.study.config import StudyConfig, builtin_studies
 
+MORE_PRESETS = {"order": {"multi-seed"}, "simcse": {"paper-roberta", "multi-seed"}}
+
 
 def test_every_builtin_study_is_a_command_and_has_three_presets():
     assert set(builtin_studies()) == set(QUESTIONS)
     for name in builtin_studies():
         study = StudyConfig.builtin(name)
-        assert (study.name, set(study.presets)) == (name, {"quick", "real", "paper"})
-        assert study.presets["paper"].seeds == 5
+        presets = {"quick", "real", "paper"} | MORE_PRESETS.get(name, set())
+        assert (study.name, set(study.presets)) == (name, presets)
+        assert study.presets["multi-seed" if "multi-seed" in presets else "paper"].seeds == 5
         assert all(preset.test and preset.dev for preset in study.presets.values())
         assert not any("klue-sts-dev" in preset.dev for preset in study.presets.values())
 
@@ -37,7 +40,31 @@ def test_every_published_model_has_published_scores():
         study = StudyConfig.builtin(name)
         scores = published_scores(study.published_scores) if study.published_scores else []
         models = {score.model for score in scores}
-        assert {variant.published_model for variant in study.all_variants()} - {""} <= models
+        for preset in study.presets.values():
+            assert {variant.published_model for variant in study.variants_of(preset)} - {""} <= models
+
+
+def test_preset_chooses_variants_and_their_published_models():
+    study = StudyConfig.builtin("simcse")
+    chosen = {variant.name: variant.published_model for variant in study.variants_of(study.preset("paper-roberta"))}
+    assert chosen == {"unsupervised": "SimCSE-RoBERTa-KO (unsup)", "supervised": "SimCSE-RoBERTa-KO (sup)"}
+    assert len(study.variants_of(study.preset("multi-seed"))) == len(study.all_variants()) == 9
+
+
+@pytest.mark.parametrize(
+    ("seeds", "count", "expected"),
+    [
+        (3, None, (1, 2, 3)),
+        (3, 1, (1,)),
+        (3, 5, (1, 2, 3, 4, 5)),
+        ([777], None, (777,)),
+        ([777], 3, (777, 778, 779)),
+        ([9, 4], 1, (9,)),
+        ([9, 4], 4, (9, 4, 10, 11)),
+    ],
+)
+def test_seeds_are_counted_or_listed(study, seeds, count, expected):
+    assert study.preset("quick").model_copy(update={"seeds": seeds}).first_seeds(count) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,11 +74,18 @@ def test_every_published_model_has_published_scores():
         ({"variants": []}, "variants"),
         ({"variants": [{"name": "a", "stages": ["stss"]}]}, "there is no stage 'stss'; did you mean sts"),
         ({"variants": [{"name": "a"}, {"name": "a"}]}, "two variants have the same name"),
+        ({"preset": {"variants": ["NIL"]}}, "preset quick: there is no variant 'NIL'; did you mean NLI"),
+        ({"preset": {"published_models": {"NIL": "x"}}}, "preset quick: there is no variant 'NIL'"),
+        ({"preset": {"seeds": [1, 1]}}, "preset quick: a seed occurs twice"),
+        ({"preset": {"seeds": []}}, "seeds"),
     ],
 )
 def test_error_names_the_mistake(document, change, message, tmp_path):
     path = tmp_path / "wrong.yaml"
-    path.write_text(yaml.safe_dump(copy.deepcopy(document) | change, allow_unicode=True), encoding="utf-8")
+    changed = copy.deepcopy(document)
+    changed["presets"]["quick"] |= change.get("preset", {})
+    changed |= {key: value for key, value in change.items() if key != "preset"}
+    path.write_text(yaml.safe_dump(changed, allow_unicode=True), encoding="utf-8")
     with pytest.raises(UsageError, match=r"^.*wrong\.yaml: ") as caught:
         StudyConfig.load(path)
     assert message in str(caught.value)

@@ -65,4 +65,5 @@ def test_study_killed_three_times_gives_identical_results(start, finished, tmp_p
         for file in (run.directory / "predictions").iterdir():
             assert file.read_bytes() == (reference.directory / "predictions" / file.name).read_bytes()
     assert not list(store.root.glob("**/checkpoints"))
+    assert not list(store.root.glob("stages/*/*model*"))
     assert not list((store.root / "tiny-quick" / "runs").glob(".*"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import data_checksum, plan_study
 from kosbert.training.config import merge
+from kosbert.training.recipe import Recipe
 
 
 def stage_keys(document, seeds=1):
@@ -120,8 +121,86 @@ def _no_files(monkeypatch):
 
 
 @pytest.mark.usefixtures("_no_files")
-@pytest.mark.parametrize("preset", ["quick", "real", "paper"])
 @pytest.mark.parametrize("name", ["order", "pooling", "concat", "simcse", "baselines", "compression"])
-def test_recipes_of_builtin_studies_are_valid(name, preset):
-    plan = plan_study(StudyConfig.builtin(name), preset, seeds=1)
-    assert len(plan.runs) == len(plan.variants)
+def test_recipes_of_builtin_studies_are_valid(name):
+    study = StudyConfig.builtin(name)
+    for preset in study.presets:
+        plan = plan_study(study, preset, seeds=1)
+        assert len(plan.runs) == len(plan.variants) > 1
+
+
+def paper_stages(name, preset="paper"):
+    """Return the plan, and by variant the recipe, the stage and the arguments of every stage."""
+    plan = plan_study(StudyConfig.builtin(name), preset)
+    stages = {}
+    for run in plan.runs:
+        recipes = [stage.recipe for stage in run.stages]
+        stages[run.variant] = [(r, r.stages[0], r.training_arguments(r.stages[0])) for r in recipes]
+    return plan, stages
+
+
+@pytest.mark.usefixtures("_no_files")
+def test_paper_preset_of_order_has_the_published_settings():
+    """As in the notebooks of dwhouse/ko-sbert-experiment."""
+    plan, stages = paper_stages("order")
+    assert (plan.backbone, plan.seeds) == ("klue/roberta-base", (777,))
+    assert [run.name for run in plan.runs] == [
+        "01-sts-seed-777", "02-nli-seed-777", "03-sts-nli-seed-777", "04-nli-sts-seed-777",
+    ]  # fmt: skip
+    assert len(plan.stages()) == 4
+    for chain in stages.values():
+        for recipe, stage, arguments in chain:
+            assert (recipe.seed, recipe.pooling, recipe.max_length) == (777, "mean", 128)
+            assert (recipe.dev, plan.preset.test) == (["korsts-dev"], ["korsts-test"])
+            assert (arguments.lr, arguments.warmup, arguments.schedule) == (2e-5, 0.1, "linear")
+            assert (arguments.weight_decay, arguments.max_grad_norm, arguments.evals_per_epoch) == (0.01, 1.0, 1)
+            (source,) = stage.data
+            if stage.loss == "cosine-similarity":
+                assert (source.rows, stage.epochs, arguments.batch_size) == (["korsts-train"], 4, 16)
+                assert not arguments.no_duplicates
+            else:
+                assert (stage.loss, stage.options) == ("multiple-negatives-ranking", {"temperature": 0.05})
+                assert source.rows == ["kornli-snli-train", "kornli-multinli-train"]
+                assert (source.triplets, source.both_directions, arguments.no_duplicates) == ("random", True, True)
+                assert (stage.epochs, arguments.batch_size) == (1, 64)
+
+
+ORDERS = {"STS": "sts", "NLI": "nli", "STS→NLI": "sts-nli", "NLI→STS": "nli-sts"}
+
+
+@pytest.mark.usefixtures("_no_files")
+@pytest.mark.parametrize("variant", ORDERS)
+def test_recipes_of_the_four_orders_follow_the_paper_preset(variant):
+    plan, stages = paper_stages("order")
+    recipe = Recipe.load(ORDERS[variant])
+    assert (recipe.backbone, recipe.test) == (plan.backbone, plan.preset.test)
+    assert len(recipe.stages) == len(stages[variant])
+    for stage, (planned, planned_stage, arguments) in zip(recipe.stages, stages[variant], strict=True):
+        for name in ("pooling", "max_length", "seed", "dev"):
+            assert getattr(recipe, name) == getattr(planned, name)
+        assert recipe.training_arguments(stage) == arguments
+        rows = [source.model_copy(update={"rows": recipe.references(source.rows)}) for source in stage.data]
+        assert rows == planned_stage.data
+        assert (stage.loss, stage.epochs) == (planned_stage.loss, planned_stage.epochs)
+
+
+@pytest.mark.usefixtures("_no_files")
+@pytest.mark.parametrize(("preset", "backbone"), [("paper", "klue/bert-base"), ("paper-roberta", "klue/roberta-base")])
+def test_paper_presets_of_simcse_have_the_published_settings(preset, backbone):
+    """As in the code of snumin44/SimCSE-KO, without its mistakes."""
+    plan, stages = paper_stages("simcse", preset)
+    assert (plan.backbone, plan.seeds, set(stages)) == (backbone, (42,), {"unsupervised", "supervised"})
+    assert plan.preset.test == ["korsts-test", "klue-sts-dev"]
+    for ((recipe, stage, arguments),) in stages.values():
+        assert (recipe.seed, recipe.pooling, recipe.max_length) == (42, "cls", 64)
+        assert (arguments.batch_size, arguments.lr, arguments.warmup) == (256, 5e-5, 0.0)
+        assert (arguments.schedule, arguments.weight_decay) == ("constant", 0.01)
+        assert arguments.max_grad_norm >= 1e9  # off
+        assert (stage.epochs, stage.options) == (1, {"temperature": 0.05, "head": False})
+    (_, supervised, arguments), (_, unsupervised, other) = (stages[name][0] for name in ("supervised", "unsupervised"))
+    assert supervised.data[0].rows == ["kornli-multinli-train", "kornli-snli-train"]
+    assert (supervised.data[0].triplets, unsupervised.data[0].rows) == ("last", ["korean-wiki-text"])
+    assert (arguments.evals_per_epoch, other.evals_per_epoch) == (277_811 // 256 // 100 + 1, 1_000_000 // 256 // 100)
+    assert {stage.recipe.dropout for stage in plan.stages()} == {0.1}
+    text = " ".join(plan.preset.differences)
+    assert all(word in text for word in ("T_max=1", "Pearson", "commas", "n/a", "float16", "Head"))

@@ -1,7 +1,11 @@
 """The report: HTML and Markdown agree, the page is self-contained, published reports leak nothing."""
 
+import copy
+import platform
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,9 +15,10 @@ from kosbert.errors import UsageError
 from kosbert.export import export
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import plan_study
-from kosbert.study.run_study import publish
-from kosbert.study.store import Store
-from kosbert.study.summarize import answer, published_metrics
+from kosbert.study.report import curve_section, dev_by_epoch, environment
+from kosbert.study.run_study import publish, run_study, stored_context
+from kosbert.study.store import Store, stored_runs
+from kosbert.study.summarize import answer, published_dev, published_metrics
 from kosbert.study.summary import StudySummary, load_summary
 from kosbert.study.tables import Cell, Table, metrics_table, percent, results_table, significance_table
 
@@ -89,6 +94,75 @@ def test_report_has_all_sections(finished):
     markdown = page.with_suffix(".md").read_text(encoding="utf-8")
     assert all(f"\n## {title}" in markdown for title in TITLES)
     assert "81.60 / 81.40" in markdown  # the published scores of STS
+
+
+def test_published_dev_scores_are_next_to_ours(finished, monkeypatch):
+    store, summary, _ = finished
+    assert all(variant.published_dev == [] for variant in summary.variants)  # another dev set
+    monkeypatch.setattr("kosbert.study.plan.data_checksum", lambda *_: {"rows": 1, "sha256": ""})
+    monkeypatch.setattr("kosbert.study.plan._model_checksum", lambda _: "")
+    plan = plan_study(StudyConfig.builtin("order"), "paper")
+    published = {variant.name: published_dev(plan, variant) for variant in plan.variants}
+    assert published["STS"] == [0.8573, 0.8652, 0.8651, 0.8661]
+    assert published["STS→NLI"] == [0.8644]
+    changed = summary.model_copy(deep=True)
+    changed.variants[1].published_dev, changed.variants[4].published_dev = published["STS"], published["STS→NLI"]
+    runs = stored_runs(store.study("tiny-quick"))
+    section = curve_section([], changed, runs)
+    last = [run.curves()[-1]["points"][-1]["dev"] for run in runs if run.variant == "STS"]
+    ours = percent(sum(last) / 2)
+    text = "\n".join(section.markdown)
+    assert "| variant |  | epoch 1 | epoch 2 | epoch 3 | epoch 4 |" in text
+    assert "| STS | published | 85.73 | 86.52 | 86.51 | 86.61 |" in text
+    assert f"| STS | ours | {ours} | – | – | – |" in text  # one epoch
+    assert "| NLI→STS | published | 86.44 | – | – | – |" in text
+
+
+def test_dev_score_that_was_not_measured_at_the_end_of_an_epoch_is_empty(finished):
+    store, _, _ = finished
+    (run,) = [run for run in stored_runs(store.study("tiny-quick")) if run.directory.name == "02-sts-seed-1"]
+    record = run.record | {"recipes": [{"stages": [{"epochs": 4.0}]}]}  # measured after steps 5 and 10
+    assert [value is None for value in dev_by_epoch([replace(run, record=record)])["STS"]] == [True, False, True, False]
+
+
+def test_report_names_environment_differences_and_what_was_shortened(document, tmp_path):
+    changed = copy.deepcopy(document) | {"variants": [{"name": "STS", "stages": ["sts"]}]}
+    changed["presets"]["quick"] |= {"differences": ["One <b> seed."], "seeds": [777]}
+    summary, page, _ = run_study(
+        StudyConfig.model_validate(changed), "quick", Store(tmp_path), limit=8, settings=["train.batch_size=2"]
+    )
+    assert (summary.limit, summary.settings, summary.facts["seeds"]) == (8, ["train.batch_size=2"], "one (777)")
+    assert summary.variants[0].steps == 4  # 8 rows in batches of 2
+    assert "a shortened run, with at most 8 rows of every training source" in summary.answer
+    markdown, html = (page.with_suffix(suffix).read_text(encoding="utf-8") for suffix in (".md", ".html"))
+    shortened = (
+        "This is a shortened run: at most 8 random rows of every training source; dev and test sets are complete"
+    )
+    for text in (markdown, html):
+        assert shortened in text
+        assert "Changed settings: train.batch_size=2." in text
+        assert "Differences from the published experiment" in text
+        assert f"Python {platform.python_version()}, torch {version('torch')}" in text
+        assert "1 CPU thread, " in text
+    assert "- One <b> seed." in markdown
+    assert "<li>One &lt;b&gt; seed.</li>" in html
+    assert stored_context(page.parent).plan.name == page.parent.name == summary_directory(tmp_path)
+    public = publish(page.parent, tmp_path / "public")
+    assert shortened in public.read_text(encoding="utf-8")
+
+
+def test_environment_names_the_commit_of_the_backbone(finished):
+    _, summary, _ = finished
+    provenance = summary.provenance
+    assert provenance.backbone is None
+    assert "backbone" not in environment(provenance)
+    changed = provenance.model_copy(update={"backbone": {"name": "klue/bert-base", "commit": "77c8b3d"}})
+    assert environment(changed).endswith(", backbone klue/bert-base (commit 77c8b3d).")
+
+
+def summary_directory(root):
+    (path,) = root.glob("*/summary.json")
+    return path.parent.name
 
 
 def test_metrics_table_lists_published_models_last(finished, monkeypatch):

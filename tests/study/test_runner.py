@@ -4,15 +4,13 @@ import copy
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from kosbert.errors import UsageError
-from kosbert.model.torch_loading import load_torch
+from kosbert.model.directory import directory_checksum
 from kosbert.study import runner
 from kosbert.study.analysis import embedding_map
 from kosbert.study.config import StudyConfig
@@ -111,8 +109,11 @@ def test_two_processes_give_the_same_scores(document, finished, tmp_path):
         {"name": "NLI", "stages": ["nli"]},
     ]
     store = Store(tmp_path / "studies")
-    outcome = execute(context_of(one_seed(document, variants=variants), store), jobs=2)
+    scored = []
+    context = context_of(one_seed(document, variants=variants), store)
+    outcome = execute(context, jobs=2, on_run_scored=lambda: scored.append(len(context.finished_runs())))
     assert outcome.failed == {}
+    assert len(scored) == scored[-1] == 3  # called once per run, after its scores are written
     assert len(stored_runs(store.study("tiny-quick"))) == 3
     for run in stored_runs(store.study("tiny-quick")):
         assert run.scores == read_json(reference.run("tiny-quick", run.directory.name) / "scores.json")
@@ -136,17 +137,17 @@ def test_estimate_uses_finished_stages_or_timed_steps(study, finished, tmp_path)
     assert [item.steps for item in timed] == [item.steps for item in from_store]
 
 
-def test_thread_share_divides_the_cpus(monkeypatch):
+def test_threads_are_divided_among_processes(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     before = torch.get_num_threads()
-    with runner.thread_share(4):
+    with runner.limited_threads(4):
         assert torch.get_num_threads() == 2
     assert torch.get_num_threads() == before
-    with runner.thread_share(1):
+    with runner.limited_threads(1):
         assert torch.get_num_threads() == before
 
 
-def test_dropout_is_set_in_a_copy_of_the_backbone(document, tiny_bert, tmp_path):
+def test_dropout_of_the_recipe_is_set_in_the_backbone(document, tiny_bert, tmp_path):
     changed = copy.deepcopy(document)
     changed["presets"]["quick"] |= {"backbone": str(tiny_bert), "seeds": 1}
     changed["recipe"] |= {"dropout": 0.3}
@@ -159,24 +160,6 @@ def test_dropout_is_set_in_a_copy_of_the_backbone(document, tiny_bert, tmp_path)
     assert (config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]) == (0.3, 0.3)
 
 
-def test_backbones_with_the_same_name_get_separate_copies(tiny_bert, tmp_path):
-    changed = load_torch(tiny_bert)
-    with torch.no_grad():
-        next(changed.sentence_transformer.parameters()).add_(1.0)
-    store = Store(tmp_path / "studies")
-    paths = (tiny_bert, changed.save(tmp_path / "b" / tiny_bert.name))
-    copies = [runner._with_dropout(str(path), 0.3, store) for path in paths]
-    weights = [load_file(path / "model.safetensors") for path in copies]
-    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
-def test_concurrent_processes_make_one_copy_of_a_backbone(tiny_bert, tmp_path):
-    store = Store(tmp_path / "studies")
-    with ThreadPoolExecutor(8) as pool:
-        (path,) = set(pool.map(lambda _: runner._with_dropout(str(tiny_bert), 0.3, store), range(8)))
-    assert load_torch(path).dim == load_torch(tiny_bert).dim
-
-
 def test_store_allows_one_study_at_a_time(study, finished):
     store, _, _ = finished
     with store.lock(), pytest.raises(UsageError, match="another study is running in .*: wait for it"):
@@ -187,7 +170,7 @@ def test_store_allows_one_study_at_a_time(study, finished):
 @pytest.mark.slow
 def test_worker_exits_with_its_parent():
     script = (
-        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.runner import process_pool\n"
+        "from concurrent.futures import wait\nimport time\nfrom kosbert.study.workers import process_pool\n"
         "if __name__ == '__main__':\n"
         "    pool = process_pool(1)\n"
         "    print(pool.submit(__import__('os').getpid).result(), flush=True)\n"
@@ -215,6 +198,7 @@ def test_backbone_override_has_its_own_directory_and_can_be_reproduced(document,
     run_study(one_seed(document, variants=variants), "quick", store)
     summary, page, _ = run_study(one_seed(document, variants=variants), "quick", store, backbone=str(tiny_bert))
     assert summary.backbone == str(tiny_bert)
+    assert summary.provenance.backbone == {"name": str(tiny_bert), "sha256": directory_checksum(tiny_bert)}
     assert f"--backbone {tiny_bert}" in summary.command
     assert "is not available" not in page.read_text(encoding="utf-8")
     default, override = store.names()

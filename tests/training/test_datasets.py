@@ -13,6 +13,7 @@ from kosbert.model.torch_loading import load_torch
 from kosbert.training import Recipe, train
 from kosbert.training.datasets import DataModule
 from kosbert.training.distillation import combined_embeddings
+from kosbert.training.loop import make_sampler
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,39 @@ def test_exclude_drops_whole_paraphrase_groups(document, tmp_path):
     source = {"rows": str(groups), "exclude": str(held_out)}
     assert columns(document, source, "multiple-negatives-ranking") == (("춥다",), ("추워",))
     assert columns(document, source, "simcse") == (("비가 온다", "비 내린다", "춥다", "추워"),)
+
+
+def test_triplets_of_the_published_experiments(document, tmp_path, tiny_bert):
+    """One random triplet per anchor in both directions, and batches without repeated texts."""
+    nli = tmp_path / "nli.tsv"
+    rows = [
+        f"전제{number}\t{label}{number}-{copy}\t{label}"
+        for number in range(12)
+        for copy in range(2)
+        for label in ("entailment", "contradiction")
+    ]
+    nli.write_text("sentence1\tsentence2\tlabel\n" + "\n".join(rows), encoding="utf-8")
+    loss = "multiple-negatives-ranking"
+    source = {"rows": str(nli), "triplets": "random", "both_directions": True}
+    anchors, positives, negatives = columns(document, source, loss)
+    assert len(anchors) == 24  # of 12 premises; no hypothesis has both an entailment and a contradiction
+    assert (anchors[::2], positives[::2]) == (positives[1::2], anchors[1::2])
+    assert negatives[::2] == negatives[1::2]
+    assert columns(document, source, loss) == (anchors, positives, negatives)
+    assert columns(document | {"seed": 1}, source, loss) != (anchors, positives, negatives)
+    assert columns(document, {"rows": str(nli), "triplets": "last"}, loss) == (
+        tuple(f"전제{number}" for number in range(12)),
+        tuple(f"entailment{number}-1" for number in range(12)),
+        tuple(f"contradiction{number}-1" for number in range(12)),
+    )
+    stage = {"name": "only", "data": source, "loss": loss, "epochs": 1}
+    recipe = Recipe.parse(document | {"stages": [stage], "train": {"batch_size": 4, "no_duplicates": True}})
+    datasets = DataModule(recipe, None).train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
+    batches = list(make_sampler(datasets, recipe.train, 0, epochs=1).from_step(0))
+    assert [len(batch.rows) for batch in batches] == [4] * 6
+    for batch in batches:
+        texts = [int(column[row]) for column in datasets[0].columns for row in batch.rows]
+        assert len(set(texts)) == 12
 
 
 def teacher_labels(document, source, tiny_bert):
@@ -240,7 +274,7 @@ def test_carried_sentence_ids_give_the_loss_and_gradients_of_hashed_tokens(
         return value, [p.grad.clone() for p in dataset.loss.parameters() if p.grad is not None]
 
     expected, expected_gradients = loss_and_gradients(hashed)
-    monkeypatch.setattr("kosbert.losses.features.hash_tokens", None)  # our trainer hashes nothing per step
+    monkeypatch.setattr("kosbert.losses.features.hash_sentences", None)  # our trainer hashes nothing per step
     value, gradients = loss_and_gradients(features)
     assert torch.equal(value, expected)
     assert all(torch.equal(*pair) for pair in zip(gradients, expected_gradients, strict=True))

@@ -72,26 +72,6 @@ def test_unknown_names_end_with_a_suggestion(name, overlays, message):
     assert message in str(caught.value)
 
 
-ORDERS = {"nli": ["nli"], "sts": ["sts"], "nli-sts": ["nli", "sts"], "sts-nli": ["sts", "nli"]}
-
-
-@pytest.mark.parametrize("name", ORDERS)
-def test_the_four_orders_have_the_published_settings(name):
-    recipe = Recipe.load(name)
-    assert [stage.name for stage in recipe.stages] == ORDERS[name]
-    assert (recipe.backbone, recipe.pooling, recipe.dev, recipe.test) == (
-        "klue/roberta-base", "mean", ["korsts-dev"], ["korsts-test"],
-    )  # fmt: skip
-    for stage in recipe.stages:
-        settings = recipe.training_arguments(stage)
-        assert (settings.batch_size, settings.lr, settings.warmup, settings.schedule) == (16, 2e-5, 0.1, "linear")
-        assert (stage.epochs, stage.loss) == {
-            "nli": (1, "multiple-negatives-ranking"),
-            "sts": (4, "cosine-similarity"),
-        }[stage.name]
-    assert recipe.references(["nli"]) == ["kornli-snli-train", "kornli-multinli-train"]
-
-
 @pytest.mark.parametrize("name", ["simcse-unsupervised", "simcse-supervised"])
 def test_simcse_has_the_published_settings(name):
     recipe = Recipe.load(name)

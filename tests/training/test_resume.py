@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from kosbert.data import read_records
+from kosbert.data.columns import Columns
 from kosbert.errors import KosbertError, UsageError
 from kosbert.training import Recipe, checkpoint, datasets, train
 
@@ -171,7 +172,11 @@ def test_resume_rejects_changed_recipe_data_or_world_size(kill, resume, uninterr
         patch.setattr("kosbert.training.trainer.world_size", lambda: 2)
         with pytest.raises(UsageError, match="had 1 processes and this one has 2: start 1$"):
             resume()
-    monkeypatch.setattr(datasets, "read_records", lambda *names, **options: read_records(*names, **options)[:-1])
+
+    def without_last_row(*names, data_dir, columns):
+        return Columns.from_records(read_records(*names, data_dir=data_dir, columns=columns)[:-1])
+
+    monkeypatch.setattr(datasets, "read_columns", without_last_row)
     with pytest.raises(UsageError, match="the data of the run in .* has changed"):
         resume()
 

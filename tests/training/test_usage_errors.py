@@ -2,6 +2,7 @@
 
 import pytest
 
+from kosbert.data.columns import Columns
 from kosbert.data.records import ScoredPair
 from kosbert.errors import KosbertError, UsageError
 from kosbert.training import Recipe, train, trainer
@@ -67,8 +68,9 @@ def test_scores_out_of_range(error_message, tmp_path, score):
 
 @pytest.mark.parametrize("score", [5.5, -1, float("nan")])
 def test_scores_out_of_range_in_records(score):
+    rows = Columns.from_records([ScoredPair("가", "나", 3), ScoredPair("가", "나", score)])
     with pytest.raises(UsageError, match=r"^stage x: scores must lie between 0 and 5: rescale the column$"):
-        to_columns([ScoredPair("가", "나", 3), ScoredPair("가", "나", score)], "scored pairs", "stage x")
+        to_columns(rows, "scored pairs", "stage x")
 
 
 def nli_file(directory, *labels):
@@ -161,3 +163,21 @@ def test_a_failed_start_does_not_block_the_next_one(error_message, document, tmp
     monkeypatch.undo()
     assert train(Recipe.parse(document), tmp_path / "run").path.is_dir()
     assert not (tmp_path / "run" / ".recipe.json-half").exists()
+
+
+@pytest.mark.parametrize("option", [{"triplets": "random"}, {"both_directions": True}])
+@pytest.mark.parametrize(
+    ("rows", "loss"), [("nli", "softmax"), ("nli", "simcse"), ("sts", "multiple-negatives-ranking")]
+)
+def test_options_of_nli_triplets_with_other_data(error_message, option, rows, loss):
+    message = error_message(**stages(("data", {"rows": rows, **option}), ("loss", loss)))
+    assert "triplets and both_directions are for NLI rows and a loss on pairs or triplets: drop them" in message
+
+
+def test_no_duplicates_with_group_by_length(document):
+    message = "no_duplicates and group_by_length exclude each other: set one of them to false"
+    with pytest.raises(UsageError, match=message):
+        Recipe.parse(document | {"train": {"no_duplicates": True, "group_by_length": True}})
+    overridden = stages(("train", {"no_duplicates": True}))
+    with pytest.raises(UsageError, match=message):
+        Recipe.parse(document | overridden | {"train": {"group_by_length": True}})

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kosbert import data
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, wrapped
+from kosbert.cli.output import DataDirOption, JsonOption, out, print_json, wrapped
+from kosbert.data.loading import open_split
 from kosbert.data.locate import find, locate, verified
 from kosbert.data.registry import Dataset
 from kosbert.errors import KosbertError
@@ -158,11 +159,12 @@ def check(
     with progress_bars() as on_progress:
         download = False if offline else None
         rows, held_out = (
-            data.load(reference, data_dir=data_dir, download=download, on_progress=on_progress)
+            open_split(reference, data_dir=data_dir, download=download, on_progress=on_progress)
             for reference in (name, against)
         )
-    with err.status("comparing"):
-        overlaps = overlap(rows, held_out, near=near, examples=examples)
+        overlaps = overlap(
+            rows.records(), held_out.records(), near=near, examples=examples, total=rows.rows, on_progress=on_progress
+        )
     if json:
         document = {"name": name, "against": against, "near": near}
         print_json(document | {"overlap": [asdict(level) for level in overlaps]})

@@ -14,7 +14,8 @@ from rich.table import Table
 import kosbert
 from kosbert import data
 from kosbert.cli.output import DataDirOption, JsonOption, out, print_json
-from kosbert.data.locate import cache_dir, offline
+from kosbert.data.locate import cache_dir
+from kosbert.files import offline
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy")
 

@@ -1,8 +1,8 @@
 """`kosbert study`: run studies, show their results, publish their reports."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich import box
@@ -21,15 +21,36 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Compare training variants over seeds and write a report.", no_args_is_help=True)
 
+Keep = Literal["all", "best", "none"]
 StoreOption = Annotated[Path, typer.Option("--store", help="Directory of all studies: stages, runs and reports.")]
-PresetOption = Annotated[str, typer.Option(help="Size: quick (sample set), real (public Korean data), paper.")]
+PresetOption = Annotated[
+    str,
+    typer.Option(help="quick (sample set), real (public Korean data), paper (published setup), …"),
+]
 SeedsOption = Annotated[
     int | None, typer.Option(min=1, help="Number of seeds, if not the preset's.", show_default=False)
 ]
 BackboneOption = Annotated[
     str, typer.Option(help="Directory or hub name of a backbone, if not the preset's.", show_default=False)
 ]
-JobsOption = Annotated[int, typer.Option(min=1, help="Training processes that run in parallel.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", show_default=False,
+        help="Change a recipe key of all variants: train.batch_size=8, stages.nli.epochs=0.1; or data.ROLE, dev, test. "
+        "May be repeated.",
+    ),
+]  # fmt: skip
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Shorten: random rows of every training source. Dev and test stay.", show_default=False),
+]
+JobsOption = Annotated[
+    int, typer.Option(min=1, help="Training processes that run in parallel, each on its own GPU if there are several.")
+]
+KeepOption = Annotated[
+    Keep, typer.Option(help="Models to keep: all, best (the one that dev selects) or none. Scores and reports stay.")
+]
 BudgetOption = Annotated[
     float | None,
     typer.Option("--time-budget", min=1, help="Seconds after which no new stage starts.", show_default=False),
@@ -39,6 +60,31 @@ StudyArgument = Annotated[str, typer.Argument(help="A study in the store, e.g. o
 STORE = Path("studies")
 
 
+@dataclass(frozen=True)
+class _Options:
+    """Options of the commands that run a study."""
+
+    preset: str
+    seeds: int | None
+    backbone: str
+    settings: list[str] | None
+    limit: int | None
+    jobs: int
+    time_budget: float | None
+    keep: Keep
+    dry_run: bool
+    store: Path
+    data_dir: Path | None
+    json: bool
+
+    def plan(self) -> dict[str, Any]:
+        """Return the arguments of `plan_study`."""
+        return {
+            "seeds": self.seeds, "backbone": self.backbone, "settings": self.settings or (), "limit": self.limit,
+            "data_dir": self.data_dir,
+        }  # fmt: skip
+
+
 def _add_builtin_study(name: str, question: str) -> None:
     """Add the command of a study that ships with the package."""
 
@@ -46,8 +92,11 @@ def _add_builtin_study(name: str, question: str) -> None:
         preset: PresetOption = "quick",
         seeds: SeedsOption = None,
         backbone: BackboneOption = "",
+        settings: SetOption = None,
+        limit: LimitOption = None,
         jobs: JobsOption = 1,
         time_budget: BudgetOption = None,
+        keep: KeepOption = "all",
         dry_run: DryRunOption = False,
         store: StoreOption = STORE,
         data_dir: DataDirOption = None,
@@ -55,7 +104,10 @@ def _add_builtin_study(name: str, question: str) -> None:
     ) -> None:
         from kosbert.study.config import StudyConfig
 
-        _run(StudyConfig.builtin(name), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
+        options = _Options(
+            preset, seeds, backbone, settings, limit, jobs, time_budget, keep, dry_run, store, data_dir, json
+        )
+        _run(StudyConfig.builtin(name), options, f"kosbert study {name}")
 
     app.command(name, help=question)(command)
 
@@ -79,8 +131,11 @@ def run_file(
     preset: PresetOption = "quick",
     seeds: SeedsOption = None,
     backbone: BackboneOption = "",
+    settings: SetOption = None,
+    limit: LimitOption = None,
     jobs: JobsOption = 1,
     time_budget: BudgetOption = None,
+    keep: KeepOption = "all",
     dry_run: DryRunOption = False,
     store: StoreOption = STORE,
     data_dir: DataDirOption = None,
@@ -89,27 +144,29 @@ def run_file(
     """Run a study of your own."""
     from kosbert.study.config import StudyConfig
 
-    _run(StudyConfig.load(file), preset, seeds, backbone, jobs, time_budget, dry_run, store, data_dir, json)
+    options = _Options(
+        preset, seeds, backbone, settings, limit, jobs, time_budget, keep, dry_run, store, data_dir, json
+    )
+    _run(StudyConfig.load(file), options, f"kosbert study run {file}")
 
 
-def _run(
-    study: "StudyConfig", preset: str, seeds: int | None, backbone: str, jobs: int, time_budget: float | None,
-    dry_run: bool, root: Path, data_dir: Path | None, json: bool,
-) -> None:  # fmt: skip
+def _run(study: "StudyConfig", options: _Options, command: str) -> None:
     from kosbert.study.store import Store
+    from kosbert.study.workers import refuse_torchrun
 
-    store = Store(root)
-    if dry_run:
-        _dry_run(study, preset, seeds, backbone, jobs, store, data_dir, json)
+    refuse_torchrun(f"{command} --preset {options.preset} --jobs")
+    store = Store(options.store)
+    if options.dry_run:
+        _dry_run(study, options, store)
         return
     from kosbert.study.run_study import run_study
 
     with progress_bars() as on_progress:
         summary, page, outcome = run_study(
-            study, preset, store, seeds=seeds, backbone=backbone, jobs=jobs, time_budget=time_budget,
-            data_dir=data_dir, on_progress=on_progress,
+            study, options.preset, store, **options.plan(), keep=options.keep, jobs=options.jobs,
+            time_budget=options.time_budget, on_progress=on_progress,
         )  # fmt: skip
-    if json:
+    if options.json:
         _print_summary_json(summary, page)
     else:
         _print_study(summary, page)
@@ -127,23 +184,20 @@ def _report_failures(outcome: "StudyOutcome", has_results: bool) -> None:
         )
 
 
-def _dry_run(
-    study: "StudyConfig", preset: str, seeds: int | None, backbone: str, jobs: int, store: "Store",
-    data_dir: Path | None, json: bool,
-) -> None:  # fmt: skip
+def _dry_run(study: "StudyConfig", options: _Options, store: "Store") -> None:
     from kosbert.study.estimate import estimate_stages
     from kosbert.study.plan import plan_study
     from kosbert.study.store import StudyContext
 
     with err.status("reading the data and timing a few steps"):
-        plan = plan_study(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir)
-        estimates = estimate_stages(StudyContext(plan, store, data_dir), jobs)
-    seconds = sum(estimate.seconds for estimate in estimates) / jobs
-    if json:
+        plan = plan_study(study, options.preset, **options.plan())
+        estimates = estimate_stages(StudyContext(plan, store, options.data_dir), options.jobs)
+    seconds = sum(estimate.seconds for estimate in estimates) / options.jobs
+    if options.json:
         print_json(
             {
                 "study": study.name,
-                "preset": preset,
+                "preset": options.preset,
                 "runs": [{"name": run.name, "stages": [stage.key for stage in run.stages]} for run in plan.runs],
                 "stages": [
                     {
@@ -182,7 +236,7 @@ def _dry_run(
     out.print(
         f"{len(plan.runs)} runs with {sum(len(run.stages) for run in plan.runs)} stages, {len(estimates)} of them "
         f"distinct; {trained} are already trained. About {seconds / 60:.1f} minutes"
-        f"{f' with {jobs} processes' if jobs > 1 else ''}, plus evaluation.",
+        f"{f' with {options.jobs} processes' if options.jobs > 1 else ''}, plus evaluation.",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
 
@@ -268,7 +322,7 @@ def list_studies(store: StoreOption = STORE, json: JsonOption = False) -> None:
     if not studies:
         out.print(f"There are no studies in {store} yet. Run one: kosbert study order", soft_wrap=True)
         return
-    table = Table("study", "runs", wrapped("answer"))
+    table = Table(wrapped("study"), "runs", wrapped("answer"))
     for study in studies:
         runs = f"{study['finished_runs']} of {study['planned_runs']}" if study["planned_runs"] else "–"
         table.add_row(study["name"], runs, study["answer"] or "not finished")
@@ -339,6 +393,32 @@ def rerun(
         out.print("The scores are identical." if result.equal else "The scores differ.")
     if not result.equal:
         raise KosbertError("the scores differ: compare `provenance` in run.json (versions, threads) with this machine")
+
+
+@app.command()
+def prune(
+    name: Annotated[str, typer.Argument(help="Only models of this study; by default of all.", show_default=False)] = "",
+    keep: Annotated[
+        Keep, typer.Option(help="best: one model per study, selected on dev; none; all: those that a study uses.")
+    ] = "best",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
+    store: StoreOption = STORE,
+    json: JsonOption = False,
+) -> None:
+    """Delete models of finished studies. Scores, predictions, curves and reports stay."""
+    from kosbert.study.prune import prune as delete
+    from kosbert.study.store import Store
+
+    if not store.is_dir():
+        raise UsageError(f"there is no store {store}: name its directory with --store")
+    with Store(store).lock():
+        result = delete(Store(store), keep, name, dry_run=dry_run)
+    if json:
+        print_json({"store": str(store), "keep": keep, "dry_run": dry_run, **asdict(result)})
+        return
+    verb = "would be deleted" if dry_run else "deleted"
+    models = "1 model" if len(result.stages) == 1 else f"{len(result.stages)} models"
+    out.print(f"{models} {verb}, {result.bytes:,} bytes ({result.bytes / 1e9:.2f} GB) free.", highlight=False)
 
 
 @app.command()

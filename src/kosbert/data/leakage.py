@@ -19,9 +19,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+import numpy as np
+
+from kosbert.data.columns import Columns, Part
 from kosbert.data.records import LabeledSentence, Record, sentences_of
 from kosbert.data.trigrams import TrigramIndex, TrigramPrefilter, trigrams_of
 from kosbert.errors import UsageError
+from kosbert.progress import ProgressCallback, ProgressEvent
 from kosbert.text import clean
 
 Level = Literal["exact", "normalized", "near"]
@@ -62,12 +66,26 @@ class Overlap:
 
 
 def overlap(
-    rows: Iterable[Record], held_out: Iterable[Record], *, near: float = 0.8, examples: int = 5
+    rows: Iterable[Record],
+    held_out: Iterable[Record],
+    *,
+    near: float = 0.8,
+    examples: int = 5,
+    total: int | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> list[Overlap]:
     """Count how much of the held-out set is also in `rows`: three levels for sentences and three for pairs.
 
     `rows` is read once, block by block, and may be larger than memory; `held_out` is kept in memory. A triplet has two
     pairs: anchor and positive, anchor and negative. Rows of one sentence have none.
+
+    Args:
+        rows: the set to search, such as the training data.
+        held_out: the set to look for, such as the test data.
+        near: the similarity of a near-duplicate.
+        examples: matches per level.
+        total: the number of rows, for the progress bar.
+        on_progress: called after every block of rows.
 
     >>> from kosbert.data.records import Sentence
     >>> overlaps = overlap([Sentence("비가 온다.")], [Sentence("비가  온다!"), Sentence("눈이 온다.")])
@@ -88,7 +106,7 @@ def overlap(
 
     best_sentence: dict[int, _Best] = {}
     best_pair: dict[tuple[int, int], _Best] = {}
-    remaining = iter(rows)
+    remaining, done = iter(rows), 0
     while block := list(islice(remaining, _BLOCK)):
         block_texts, block_pairs = _distinct(block)
         block_keys = _normalize(block_texts)
@@ -111,6 +129,9 @@ def overlap(
                         if second in grades[right]:
                             weaker = min(grade, grades[right][second])
                             _improve(best_pair, (first, second), weaker, (block_texts[left], block_texts[right]))
+        done += len(block)
+        if on_progress:
+            on_progress(ProgressEvent("comparing", done, total, "rows"))
 
     sentence_matches = [((texts[number],), best_sentence[number]) for number in sorted(best_sentence)]
     pair_matches = [((texts[pair[0]], texts[pair[1]]), best_pair[pair]) for pair in pairs if pair in best_pair]
@@ -161,29 +182,39 @@ _DROPPED = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp", "Cf", "S
 _LETTERS = _Letters()
 
 
-def exclude_overlap(rows: Iterable[Record], held_out: Iterable[Record], *, groups: bool = False) -> list[Record]:
+def exclude_overlap(rows: Columns, held_out: Columns, *, groups: bool = False) -> Columns:
     """Return the rows that share no sentence with the held-out set, compared at level `normalized`.
 
     With `groups`, sentences with the same label form a group, and a group with one shared sentence is dropped entirely.
 
     >>> from kosbert.data.records import LabeledSentence, Sentence
-    >>> rows = [LabeledSentence("비가 온다.", "1"), LabeledSentence("비 온다.", "1"), LabeledSentence("춥다.", "2")]
-    >>> [row.text for row in exclude_overlap(rows, [Sentence("비가 온다!")])]
+    >>> records = [LabeledSentence("비가 온다.", "1"), LabeledSentence("비 온다.", "1"), LabeledSentence("춥다.", "2")]
+    >>> rows, held_out = Columns.from_records(records), Columns.from_records([Sentence("비가 온다!")])
+    >>> list(exclude_overlap(rows, held_out).texts())
     ['비 온다.', '춥다.']
-    >>> [row.text for row in exclude_overlap(rows, [Sentence("비가 온다!")], groups=True)]
+    >>> list(exclude_overlap(rows, held_out, groups=True).texts())
     ['춥다.']
     """
-    keys = set(_normalize([text for row in held_out for text in sentences_of(row)]))
-    rows = list(rows)
-    clean_rows = [row for row in rows if keys.isdisjoint(_normalize(list(sentences_of(row))))]
+    keys = set(_normalize(list(held_out.sentences)))
+    allowed = np.array([key not in keys for key in _normalize(rows.sentences)], np.bool_)
+    clean_rows = rows.keep_sentences(allowed)
     if not groups:
         return clean_rows
-    kept = set(map(id, clean_rows))
-    dropped_labels = {row.label for row in rows if isinstance(row, LabeledSentence) and id(row) not in kept}
-    return [row for row in clean_rows if not (isinstance(row, LabeledSentence) and row.label in dropped_labels)]
+    dropped: set[str] = set()
+    for part in rows.parts:
+        if part.kind is LabeledSentence:
+            dropped |= part.select(~allowed[part.texts[0]]).present_labels()
+    return Columns(rows.sentences, tuple(filter(len, (_without_labels(part, dropped) for part in clean_rows.parts))))
 
 
-def _normalize(texts: list[str]) -> list[str]:
+def _without_labels(part: Part, dropped: set[str]) -> Part:
+    if part.kind is not LabeledSentence or part.labels is None:
+        return part
+    kept = np.array([name not in dropped for name in part.label_names], np.bool_)
+    return part.select(kept[part.labels])
+
+
+def _normalize(texts: Iterable[str]) -> list[str]:
     """Reduce texts to letters, digits and symbols; a text of only punctuation keeps it."""
     keys = []
     for text in texts:

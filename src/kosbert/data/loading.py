@@ -4,20 +4,63 @@ read_records("korsts-test")
 read_records("my.csv", columns={"sentence1": "질문", "sentence2": "답", "score": "점수"})
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from kosbert.data.locate import available, locate, offline
-from kosbert.data.readers import Maker, labeled, labeled_pair, scored, sentence, triplet
+from kosbert.data.locate import available, locate
+from kosbert.data.readers import Maker, Reader, labeled, labeled_pair, reader, scored, sentence, triplet
 from kosbert.data.records import Record
 from kosbert.data.registry import resolve
-from kosbert.data.tables import Table
+from kosbert.data.tables import Table, table_format
 from kosbert.errors import KosbertError, UsageError, did_you_mean
+from kosbert.files import offline
 from kosbert.progress import ProgressCallback
 
 ROLES = ("anchor", "positive", "negative", "sentence1", "sentence2", "score", "label", "text")
 """What a column of a user's file can be used for."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a split or a user's file, not yet read. `rows` is the published row count, if there is one."""
+
+    name: str
+    paths: list[Path]
+    read: Reader
+    rows: int | None = None
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records; at the end the row count must be the published one."""
+        count = 0
+        for record in self.read(self.paths):
+            yield record
+            count += 1
+        check_row_count(self, count)
+
+
+def check_row_count(source: Source, count: int) -> None:
+    """Raise if a split has not the published number of rows."""
+    if source.rows is not None and count != source.rows:
+        files = ", ".join(map(str, source.paths)) or "the generator"
+        raise KosbertError(
+            f"{files} has {count:,} rows but {source.name} has {source.rows:,}: "
+            "the file is truncated or from another release; get it again"
+        )
+
+
+def open_split(
+    reference: str,
+    *,
+    data_dir: Path | None = None,
+    download: bool | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> Source:
+    """Locate the files of a split; the arguments are those of `load`."""
+    dataset, name = resolve(reference)
+    split = dataset.splits[name]
+    paths = locate(dataset, name, data_dir=data_dir, download=download, on_progress=on_progress)
+    return Source(f"{dataset.name}-{name}", paths, split.read, split.rows)
 
 
 def load(
@@ -35,17 +78,7 @@ def load(
         download: whether missing files may be downloaded; by default unless `KOSBERT_OFFLINE` is set.
         on_progress: called while files are downloaded.
     """
-    dataset, name = resolve(reference)
-    split = dataset.splits[name]
-    paths = locate(dataset, name, data_dir=data_dir, download=download, on_progress=on_progress)
-    records = list(split.read(paths))
-    if split.rows is not None and len(records) != split.rows:
-        source = ", ".join(map(str, paths)) or "the generator"
-        raise KosbertError(
-            f"{source} has {len(records):,} rows but {dataset.name}-{name} has {split.rows:,}: "
-            "the file is truncated or from another release; get it again"
-        )
-    return records
+    return list(open_split(reference, data_dir=data_dir, download=download, on_progress=on_progress).records())
 
 
 def read_records(
@@ -63,26 +96,34 @@ def read_records(
         data_dir: where to look for data sets first.
         on_progress: called while files are downloaded.
     """
-    if isinstance(references, str):
-        references = [references]
-    records: list[Record] = []
-    for reference in references:
+    sources = open_sources(references, columns=columns, data_dir=data_dir, on_progress=on_progress)
+    return [record for source in sources for record in source.records()]
+
+
+def open_sources(
+    references: str | Sequence[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    data_dir: Path | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> Iterator[Source]:
+    """Yield the sources behind names and paths; the arguments are those of `read_records`."""
+    for reference in [references] if isinstance(references, str) else references:
         path = Path(reference)
         if path.is_file():
-            records += read_file(path, columns)
+            yield open_file(path, columns)
         elif path.suffix and not path.name.startswith("."):  # no data set has a dot in its name
             raise UsageError(f"there is no file {reference}: give a path that exists or the name of a split")
         else:
-            records += _load_split(reference, data_dir, on_progress)
-    return records
+            yield _open_split(reference, data_dir, on_progress)
 
 
-def _load_split(reference: str, data_dir: Path | None, on_progress: ProgressCallback | None) -> list[Record]:
+def _open_split(reference: str, data_dir: Path | None, on_progress: ProgressCallback | None) -> Source:
     dataset, split = resolve(reference)
     try:
-        return load(reference, data_dir=data_dir, on_progress=on_progress)
+        return open_split(reference, data_dir=data_dir, on_progress=on_progress)
     except KosbertError as error:
-        # Missing data that could not have been downloaded is wrong usage; a broken file or download is failed work.
+        # Missing data that could not have been downloaded is wrong usage; a failed download is failed work.
         downloadable = dataset.downloadable and not offline()
         if downloadable or available(dataset, split, data_dir):
             raise
@@ -99,16 +140,19 @@ def read_file(path: str | Path, columns: Mapping[str, str] | None = None) -> lis
         path: a file that `Table` reads (.csv, .tsv, .json, .jsonl, .parquet, .txt).
         columns: role (`sentence1`, `score`, …) -> the column name in the file, where they differ.
     """
-    path, columns = Path(path), dict(columns or {})
+    return list(open_file(Path(path), columns).records())
+
+
+def open_file(path: Path, columns: Mapping[str, str] | None = None) -> Source:
+    """Open a user's file; the arguments are those of `read_file`."""
+    columns = columns or {}
     for role in columns:
         if role not in ROLES:
             raise UsageError(f"{role!r} is not a role that a column can have: {did_you_mean(role, ROLES)}")
-    rows = Table(path).rows()
-    first = next(rows, None)
+    first = next(Table(path).rows(), None)
     if first is None:
         raise UsageError(f"{path} has no rows: give a file with at least one")
-    make = _maker(path, set(map(str, first.fields)), columns)
-    return [make(row) for row in chain([first], rows)]
+    return Source(str(path), [path], reader(table_format(path), _maker(path, set(map(str, first.fields)), columns)))
 
 
 def _maker(path: Path, present: set[str], columns: Mapping[str, str]) -> Maker:

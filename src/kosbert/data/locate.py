@@ -6,7 +6,7 @@ from pathlib import Path
 from kosbert.data.download import fetch, verify
 from kosbert.data.registry import Dataset, File
 from kosbert.errors import KosbertError
-from kosbert.files import cache_root
+from kosbert.files import cache_root, offline
 from kosbert.progress import ProgressCallback
 
 
@@ -19,13 +19,6 @@ def user_data_dir() -> Path | None:
 def cache_dir() -> Path:
     """Return the directory of downloaded data sets."""
     return cache_root() / "data"
-
-
-def offline() -> bool:
-    """Return whether the user has forbidden downloads (`KOSBERT_OFFLINE=1` or `HF_HUB_OFFLINE=1`)."""
-    return any(
-        os.environ.get(name, "").lower() in ("1", "true", "yes") for name in ("KOSBERT_OFFLINE", "HF_HUB_OFFLINE")
-    )
 
 
 class MissingFileError(KosbertError):

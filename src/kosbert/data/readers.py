@@ -8,6 +8,7 @@ that only SentEval uses.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kosbert.data.records import LabeledPair, LabeledSentence, Record, ScoredPair, Sentence, Triplet
@@ -16,19 +17,49 @@ from kosbert.errors import KosbertError
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
-Maker = Callable[[Row], Record]
 Reader = Callable[[Sequence[Path]], Iterator[Record]]
 
 
-def reader(format: TableFormat, make: Maker) -> Reader:
-    """Return a reader for the files of a split, one after the other."""
+@dataclass(frozen=True)
+class Maker:
+    """A function from a row to a record, with the columns it takes, so that `data.columns` can read them directly.
 
-    def read(paths: Sequence[Path]) -> Iterator[Record]:
+    Args:
+        make: converts a row.
+        kind: the type of the records.
+        texts: the columns of the sentences, in the order of `sentences_of`.
+        label: the column of the label.
+        labels: the allowed labels, or codes in the file and their names; empty: any.
+    """
+
+    make: Callable[[Row], Record]
+    kind: type[Record]
+    texts: tuple[str, ...]
+    label: str = ""
+    labels: Sequence[str] | Mapping[str, str] = ()
+
+    def __call__(self, row: Row) -> Record:
+        """Convert a row."""
+        return self.make(row)
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Reads the files of a split, one after the other."""
+
+    format: TableFormat
+    make: Maker
+
+    def __call__(self, paths: Sequence[Path]) -> Iterator[Record]:
+        """Yield the records of the files."""
         for path in paths:
-            for row in Table(path, format).rows():
-                yield make(row)
+            for row in Table(path, self.format).rows():
+                yield self.make(row)
 
-    return read
+
+def reader(format: TableFormat, make: Maker) -> TableReader:
+    """Return a reader for the files of a split."""
+    return TableReader(format, make)
 
 
 # --- makers: a row becomes a record ---------------------------------------------------------------------------------
@@ -57,7 +88,7 @@ def scored(
             tuple(map(float, row.get(votes))) if votes else (),
         )
 
-    return make
+    return Maker(make, ScoredPair, (sentence1, sentence2))
 
 
 def labeled_pair(
@@ -74,7 +105,7 @@ def labeled_pair(
         value = _checked(row, row.text(label), labels)
         return LabeledPair(row.text(sentence1), row.text(sentence2), value, row.text(source) if source else "")
 
-    return make
+    return Maker(make, LabeledPair, (sentence1, sentence2), label, labels)
 
 
 def labeled(text: str = "text", label: str = "label", *, labels: Sequence[str] | Mapping[str, str] = ()) -> Maker:
@@ -84,7 +115,7 @@ def labeled(text: str = "text", label: str = "label", *, labels: Sequence[str] |
         value = _checked(row, row.text(label), labels)
         return LabeledSentence(row.text(text), labels[value] if isinstance(labels, Mapping) else value)
 
-    return make
+    return Maker(make, LabeledSentence, (text,), label, labels)
 
 
 def _checked(row: Row, label: str, labels: Iterable[str]) -> str:
@@ -96,12 +127,13 @@ def _checked(row: Row, label: str, labels: Iterable[str]) -> str:
 
 def sentence(text: str = "text") -> Maker:
     """Return a maker of rows of an unlabeled corpus."""
-    return lambda row: Sentence(row.text(text))
+    return Maker(lambda row: Sentence(row.text(text)), Sentence, (text,))
 
 
 def triplet(anchor: str = "anchor", positive: str = "positive", negative: str = "negative") -> Maker:
     """Return a maker of triplets."""
-    return lambda row: Triplet(row.text(anchor), row.text(positive), row.text(negative))
+    texts = (anchor, positive, negative)
+    return Maker(lambda row: Triplet(*map(row.text, texts)), Triplet, texts)
 
 
 # --- SentEval: one file per class, labels before the text, scores in a second file ----------------------------------

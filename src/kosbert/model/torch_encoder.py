@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from transformers.utils import logging as transformers_logging
 
 from kosbert.errors import UsageError
+from kosbert.model.classic_layout import write_classic_layout
 from kosbert.model.directory import write_directory
 from kosbert.model.encoder import Encoder
 from kosbert.model.onednn import fast_linear, mkl_is_slow
@@ -196,9 +197,10 @@ class TorchEncoder(Encoder):
         return target
 
     def write_weights(self, directory: Path) -> None:
-        """Write a sentence-transformers directory without a card into an existing directory."""
+        """Write a sentence-transformers directory, readable by version 5 and 6, without a card."""
         with quiet_transformers():
             self.sentence_transformer.save(str(directory), create_model_card=False, safe_serialization=True)
+        write_classic_layout(directory, self.sentence_transformer)
 
 
 @contextmanager

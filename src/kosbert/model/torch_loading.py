@@ -3,7 +3,9 @@
 Weights are read from safetensors only, and code that comes with a model is never run.
 """
 
-import json
+import logging
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,10 @@ from kosbert.model.directory import find_model, read_card
 from kosbert.model.packing import pack
 from kosbert.model.torch_encoder import TorchEncoder, quiet_transformers
 
+logger = logging.getLogger(__name__)
+
 POOLINGS = ("mean", "max", "cls", "first-last")
 """first-last: the mean over tokens of the average of the first and the last layer (SimCSE, avg_first_last)."""
-
-_PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def load_torch(
@@ -29,9 +31,19 @@ def load_torch(
     if pooling is not None and pooling not in POOLINGS:
         raise UsageError(f"unknown pooling {pooling!r}; {did_you_mean(pooling, POOLINGS)}")
     directory = find_model(str(name))
-    _refuse_pickle(directory)
-    with quiet_transformers():
-        model = _read(directory, pooling, device or best_device())
+    try:
+        with quiet_transformers():
+            model = _read(directory, pooling, device or best_device())
+    except KosbertError:
+        raise
+    except Exception as error:  # a damaged file raises whatever its reader raises
+        raise _explained(str(name), directory, error) from error
+    if type(model.tokenizer).__name__.startswith("XLNet") and model[0].config.model_type != "xlnet":
+        logger.warning(
+            "%s names XLNet's tokenizer (KoBERT does): [CLS] comes last, which it was not pretrained with; the "
+            "embeddings are those of sentence-transformers, but another backbone will be better",
+            name,
+        )
     _limit_length(model, max_length)
     pack(model)
     model.eval()
@@ -39,23 +51,21 @@ def load_torch(
 
 
 def _read(directory: Path, pooling: str | None, device: str) -> SentenceTransformer:
+    # Without an explicit False, transformers asks on the terminal whether to run code that comes with a model.
+    safe = {"trust_remote_code": False, "local_files_only": True}
     # Half precision is slower than float32 on most CPUs, and embeddings are float32 anyway.
-    arguments: dict[str, Any] = {"model_kwargs": {"use_safetensors": True, "dtype": torch.float32}}
-    try:
-        if (directory / "modules.json").is_file():
-            model = SentenceTransformer(str(directory), device=device, local_files_only=True, **arguments)
-            if pooling is not None:
-                change_pooling(model, pooling)
-            return model
-        backbone = Transformer(str(directory), **arguments)
-        return SentenceTransformer(modules=[backbone, *_pooling_modules(backbone, pooling or "mean")], device=device)
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged file raises whatever its reader raises
-        raise KosbertError(
-            f"the model in {directory} cannot be loaded ({_first_line(error)}); "
-            "give a sentence-transformers directory or a Hugging Face encoder with its tokenizer"
-        ) from error
+    options: dict[str, Any] = {
+        "model_kwargs": {"use_safetensors": True, "dtype": torch.float32, **safe},
+        "processor_kwargs": safe,
+        "config_kwargs": safe,
+    }
+    if (directory / "modules.json").is_file():
+        model = SentenceTransformer(str(directory), device=device, **safe, **options)
+        if pooling is not None:
+            change_pooling(model, pooling)
+        return model
+    backbone = Transformer(str(directory), **options)
+    return SentenceTransformer(modules=[backbone, *_pooling_modules(backbone, pooling or "mean")], device=device)
 
 
 def best_device() -> str:
@@ -65,25 +75,36 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _refuse_pickle(directory: Path) -> None:
-    """Raise an error if weights would be read from pickle, which can run code; every module needs safetensors."""
-    folders = [directory]
-    if (directory / "modules.json").is_file():
-        try:
-            modules = json.loads((directory / "modules.json").read_text(encoding="utf-8"))
-            folders = [directory / module["path"] for module in modules]
-        except (ValueError, TypeError, KeyError) as error:
-            raise KosbertError(f"{directory / 'modules.json'} is damaged; save or download the model again") from error
-        folders += [path for folder in folders if folder != directory for path in folder.glob("**/") if path != folder]
-    for folder in folders:
-        pickled = [
-            file for pattern in _PICKLE_PATTERNS for file in folder.glob(pattern) if file.name != "training_args.bin"
-        ]
-        if pickled and not any(folder.glob("model*.safetensors")):  # files of other names would not be loaded
-            raise UsageError(
-                f"{folder} has its weights only as pickle ({pickled[0].name}), which can run code; "
-                "convert it with model.save_pretrained(directory), which writes safetensors"
-            )
+def _explained(name: str, directory: Path, error: Exception) -> KosbertError:
+    """Return one sentence with the fix for an error of transformers or sentence-transformers."""
+    messages = " ".join(str(cause) for cause in _causes(error))
+    if "trust_remote_code" in messages:
+        return UsageError(
+            f"{name} needs code of its own, which kosbert never runs; choose a model of an architecture that "
+            "transformers has built in"
+        )
+    lacks_tokenizer = any(directory.rglob("*.model")) and not any(directory.rglob("tokenizer.json"))
+    missing = [package for package in ("sentencepiece", "protobuf", "tiktoken") if _is_missing(package)]
+    if lacks_tokenizer and missing and ("tokenizer" in messages.lower() or "processing class" in messages):
+        needed = [package for package in missing if package != "tiktoken"] or missing
+        return UsageError(f"the tokenizer of {name} is a sentencepiece model; pip install {' '.join(needed)}")
+    return KosbertError(
+        f"the model {name} cannot be loaded ({_first_line(error)}); "
+        "give a sentence-transformers directory or a Hugging Face encoder with its tokenizer"
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_missing(package: str) -> bool:
+    try:
+        return find_spec("google.protobuf" if package == "protobuf" else package) is None
+    except ModuleNotFoundError:  # no package google at all
+        return True
 
 
 def _pooling_modules(backbone: Transformer, pooling: str) -> list[torch.nn.Module]:

@@ -15,6 +15,7 @@ from kosbert.evaluation.evaluate import read_set
 from kosbert.evaluation.slices import score_slices
 from kosbert.model.encoder import SupportsEncode
 from kosbert.study.plan import PlannedRun, StudyPlan
+from kosbert.study.runner import missing_stages
 from kosbert.study.scoring import run_encoder, untrained_encoder
 from kosbert.study.store import StoredRun, StudyContext, read_json, write_json
 from kosbert.study.summary import Example, SliceScores
@@ -102,17 +103,18 @@ class EmbeddingMap(BaseModel):
 
 
 def embedding_map(context: StudyContext, variant: str) -> EmbeddingMap | None:
-    """Return the map of a variant, cached in the store; None if none of its runs has an encoder.
+    """Return the map of a variant, cached in the store; None if none of its runs has a model.
 
     Colored by topic if a set with topics is available locally. Otherwise it shows test pairs: a line links the two
     sentences, colored by whether people rated them similar.
     """
-    run = next((run for run in context.plan.runs if run.variant == variant and context.finished_run(run)), None)
+    runs = [run for run in context.plan.runs if run.variant == variant and context.finished_run(run)]
+    cache = context.directory / "map.json"
+    if cache.is_file() and read_json(cache)["run_key"] in {run.key for run in runs}:
+        return EmbeddingMap.model_validate(read_json(cache))
+    run = next((run for run in runs if not missing_stages(run, context.store)), None)  # `prune` deletes models
     if run is None or run.cross_encoder:
         return None
-    cache = context.directory / "map.json"
-    if cache.is_file() and read_json(cache)["run_key"] == run.key:
-        return EmbeddingMap.model_validate(read_json(cache))
     sample = _topic_sample(context.plan, context.data_dir)
     sample = sample or _pair_sample(context.plan.preset.test[0], context.data_dir)
     sentences = sample.pop("sentences")

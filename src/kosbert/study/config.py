@@ -41,10 +41,15 @@ class Probe(StrictModel):
 
 
 class Preset(StrictModel):
-    """Size of a study: backbone, data, seeds and recipe overrides."""
+    """One setup of a study: backbone, data, seeds and recipe overrides."""
 
     description: str
-    seeds: int = Field(3, ge=1)
+    differences: list[str] = Field([], description="what differs from the published experiment that this repeats, why")
+    seeds: Annotated[int, Field(ge=1)] | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = Field(
+        3, description="how many seeds (1, 2, …), or a list of them"
+    )
+    variants: list[str] = Field([], description="names of the variants to compare; all of them by default")
+    published_models: dict[str, str] = Field({}, description="variant → published model, if not the variant's")
     backbone: Annotated[list[Any], BeforeValidator(as_list)] = Field(description="the first one available locally")
     data: dict[str, Names] = Field(description="data sets by the role that stages refer to")
     dev: Names
@@ -52,6 +57,17 @@ class Preset(StrictModel):
     topics: Names = Field([], description="labeled sentences for the embedding map; the first set available locally")
     probe: Probe | None = None
     overrides: dict[str, Any] = Field({}, description="recipe keys that this preset changes")
+    cross_encoder: dict[str, Any] = Field({}, description="settings that it changes of variants with a cross-encoder")
+
+    def first_seeds(self, count: int | None = None) -> tuple[int, ...]:
+        """Return the seeds, or the first `count` of them; a list that is too short is continued after its highest.
+
+        >>> Preset(description="", seeds=[777], backbone="", data={}, dev=[], test=[]).first_seeds(3)
+        (777, 778, 779)
+        """
+        seeds = list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else list(self.seeds)
+        count = count or len(seeds)
+        return tuple(seeds[:count] + list(range(max(seeds) + 1, max(seeds) + 1 + count - len(seeds))))
 
 
 class StudyConfig(StrictModel):
@@ -78,6 +94,12 @@ class StudyConfig(StrictModel):
         names = [variant.name for variant in self.all_variants()]
         if len(set(names)) < len(names):
             raise ValueError(f"two variants have the same name ({', '.join(names)})")
+        for preset_name, preset in self.presets.items():
+            for name in (*preset.variants, *preset.published_models):
+                if name not in names:
+                    raise ValueError(f"preset {preset_name}: there is no variant {name!r}; {did_you_mean(name, names)}")
+            if not isinstance(preset.seeds, int) and len(set(preset.seeds)) < len(preset.seeds):
+                raise ValueError(f"preset {preset_name}: a seed occurs twice")
         return self
 
     def all_variants(self) -> list[Variant]:
@@ -97,6 +119,16 @@ class StudyConfig(StrictModel):
                 }
                 variants.append(variant.model_copy(update=update))
         return variants
+
+    def variants_of(self, preset: Preset) -> list[Variant]:
+        """Return the variants that a preset compares, with its published models."""
+        return [
+            variant.model_copy(
+                update={"published_model": preset.published_models.get(variant.name, variant.published_model)}
+            )
+            for variant in self.all_variants()
+            if not preset.variants or variant.name in preset.variants
+        ]
 
     def preset(self, name: str) -> Preset:
         """Return a preset by name."""

@@ -1,12 +1,11 @@
 """Estimate the training time of a plan before it starts: from finished stages, or from a few timed steps."""
 
-import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kosbert.study.plan import PlannedStage, StudyPlan
-from kosbert.study.runner import is_trained, resolved_recipe, thread_share
-from kosbert.study.store import Store, StudyContext, read_json
+from kosbert.study.runner import limited_threads, missing_stages
+from kosbert.study.store import StudyContext, read_json
 
 
 @dataclass(frozen=True)
@@ -32,15 +31,15 @@ def estimate_stages(context: StudyContext, jobs: int = 1) -> list[StageEstimate]
         if record["cost"]["seconds"]:
             costs[record["cost_key"]] = (record["cost"]["steps"], record["cost"]["seconds"], "a finished stage")
     open_runs = [run for run in plan.runs if not context.finished_run(run)]
+    needed = {stage.key for run in open_runs for stage in missing_stages(run, store)}
     estimates = []
     for stage in plan.stages():
-        trained = is_trained(stage, store)
         if stage.cost_key not in costs:
-            with thread_share(jobs):
+            with limited_threads(jobs):
                 costs[stage.cost_key] = _time(stage, plan, context.data_dir)
         steps, seconds, source = costs[stage.cost_key]
-        needed = not trained and any(stage in run.stages for run in open_runs)
-        estimates.append(StageEstimate(stage, trained, steps, seconds if needed else 0.0, source))
+        trained = stage.key not in needed
+        estimates.append(StageEstimate(stage, trained, steps, 0.0 if trained else seconds, source))
     return estimates
 
 
@@ -49,10 +48,8 @@ def _time(stage: PlannedStage, plan: StudyPlan, data_dir: Path | None) -> tuple[
     from kosbert.training.trainer import time_steps
 
     first = next(run.stages[0] for run in plan.runs if stage in run.stages)
-    from_backbone = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
-    with tempfile.TemporaryDirectory() as directory:  # for a copy of the backbone with another dropout
-        recipe = resolved_recipe(replace(stage, parent="", recipe=from_backbone), Store(Path(directory)))
-        timing = time_steps(recipe, data_dir=data_dir, steps=6)
+    recipe = stage.recipe.model_copy(update={"backbone": first.recipe.backbone})
+    timing = time_steps(recipe, data_dir=data_dir, steps=6)
     evaluations = round(recipe.training_arguments(recipe.stages[0]).evals_per_epoch * (recipe.stages[0].epochs or 1.0))
     # The setup is loading and one dev score; each further dev score is estimated at half of it.
     seconds = timing.setup_seconds * (1 + 0.5 * evaluations) + timing.total_steps * timing.seconds_per_step

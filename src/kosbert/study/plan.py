@@ -14,11 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kosbert.data.loading import read_records
+from kosbert.data.columns import read_columns
 from kosbert.errors import KosbertError, UsageError
 from kosbert.files import sha256_file
 from kosbert.model.directory import BUILTIN_MODELS, builtin_directory, directory_checksum, find_model
 from kosbert.study.config import Preset, Probe, StudyConfig, Variant
+from kosbert.study.settings import changed_preset, changed_recipe, parse_settings
 from kosbert.training.config import merge
 from kosbert.training.distillation import teacher_checksums
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
@@ -34,7 +35,6 @@ class PlannedStage:
     label: str
     recipe: Recipe
     parent: str
-    dropout: float | None  # set in the backbone before the first stage
     data: dict[str, Checksum] = field(repr=False)
 
     @property
@@ -73,23 +73,25 @@ class StudyPlan:
 
     study: StudyConfig
     preset_name: str
-    seeds: int
+    preset: Preset  # with the data, dev and test sets of the settings
+    seeds: tuple[int, ...]
     backbone: Any
     variants: tuple[Variant, ...]
     runs: tuple[PlannedRun, ...]
     backbone_override: str = ""
     """The backbone that the user chose instead of the preset's."""
+    settings: tuple[str, ...] = ()
+    """Values of `--set`."""
+    limit: int | None = None
+    """Rows of every training source at most."""
 
     @property
     def name(self) -> str:
-        """Name of its directory in the store."""
-        override = [_slug(self.backbone_override)] if self.backbone_override else []
-        return "-".join([self.study.name, self.preset_name, *override])
-
-    @property
-    def preset(self) -> Preset:
-        """The preset."""
-        return self.study.presets[self.preset_name]
+        """Name of its directory in the store; a shortened or changed study never overwrites the real one."""
+        suffixes = [_slug(self.backbone_override)] if self.backbone_override else []
+        suffixes += [f"limit-{self.limit}"] if self.limit else []
+        suffixes += [f"set-{_digest(sorted(self.settings))[:6]}"] if self.settings else []
+        return "-".join([self.study.name, self.preset_name, *suffixes])
 
     def stages(self) -> list[PlannedStage]:
         """Return the distinct stages, parents first."""
@@ -97,49 +99,66 @@ class StudyPlan:
 
 
 def plan_study(
-    study: StudyConfig, preset: str, *, seeds: int | None = None, backbone: str = "", data_dir: Path | None = None
+    study: StudyConfig,
+    preset: str,
+    *,
+    seeds: int | None = None,
+    backbone: str = "",
+    settings: Sequence[str] = (),
+    limit: int | None = None,
+    data_dir: Path | None = None,
 ) -> StudyPlan:
     """Expand a study into runs. Reads the data, because every hash covers its rows.
 
     Args:
         study: the study.
-        preset: quick, real or paper.
+        preset: one of its presets, such as quick, real or paper.
         seeds: number of seeds, if not the preset's.
         backbone: name or directory of a model, if not the preset's.
+        settings: `key=value` changes of every variant, see `kosbert.study.settings`.
+        limit: shorten the study to this many random rows of every training source; dev and test sets stay complete.
         data_dir: directory with the data files; `KOSBERT_DATA` by default.
     """
     config = study.preset(preset)
-    seeds = seeds or config.seeds
+    changes = parse_settings(settings, study, config)
+    config = changed_preset(config, changes)
+    recipe = changed_recipe(merge({**study.recipe, "stages": study.stages}, config.overrides), changes)
+    chosen_seeds = config.first_seeds(seeds)
     chosen = backbone or next((name for name in config.backbone if is_local(name)), config.backbone[-1])
-    variants = study.all_variants()
+    variants = study.variants_of(config)
     runs = []
-    for seed in range(1, seeds + 1):
+    for index, seed in enumerate(chosen_seeds):
         for number, variant in enumerate(variants, 1):
-            if seed <= (variant.seeds or seeds):
+            if index < (variant.seeds or len(chosen_seeds)):
                 name = f"{number:02d}-{_slug(variant.name)}-seed-{seed}"
-                runs.append(_plan_run(study, config, variant, seed, name, chosen, data_dir))
-    return StudyPlan(study, preset, seeds, chosen, tuple(variants), tuple(runs), backbone)
+                document = merge(recipe, variant.overrides) | {"seed": seed}
+                where = f"{study.name}, variant {variant.name}"
+                runs.append(_plan_run(document, config, variant, name, chosen, limit, data_dir, where))
+    return StudyPlan(
+        study, preset, config, chosen_seeds, chosen, tuple(variants), tuple(runs), backbone, tuple(settings), limit
+    )
 
 
 def _plan_run(
-    study: StudyConfig, preset: Preset, variant: Variant, seed: int, name: str, backbone: Any, data_dir: Path | None
-) -> PlannedRun:
-    where = f"{study.name}, variant {variant.name}"
-    document = merge(merge({**study.recipe, "stages": study.stages}, preset.overrides), variant.overrides)
-    stages, dropout = document.pop("stages"), document.pop("dropout", None)
-    document = {"backbone": backbone, **document, "seed": seed, "dev": preset.dev}
-    document["backbone"] = _resolve_backbone(document["backbone"], backbone, preset.data, dropout)
+    document: dict[str, Any], preset: Preset, variant: Variant, name: str, backbone: Any, limit: int | None,
+    data_dir: Path | None, where: str,
+) -> PlannedRun:  # fmt: skip
+    seed = document["seed"]
+    stages = document.pop("stages")
+    document = {"backbone": backbone, **document, "dev": preset.dev}
+    document["backbone"] = _resolve_backbone(document["backbone"], backbone, preset.data)
     chain: list[PlannedStage] = []
     for label in variant.stages:
-        recipe = _stage_recipe({**document, "teacher": backbone}, stages[label], preset.data, f"{where}, stage {label}")
+        stage_document = {**document, "teacher": backbone}
+        recipe = _stage_recipe(stage_document, stages[label], preset.data, limit, f"{where}, stage {label}")
         parent = chain[-1].key if chain else ""
         checksums = _stage_checksums(recipe, data_dir)
         start = parent or backbone_checksum(recipe, data_dir)
         content = recipe.model_dump(mode="json", exclude={"backbone", "test"})
-        key = _digest([start, dropout, content, checksums])
-        chain.append(PlannedStage(key, label, recipe, parent, dropout, checksums))
+        key = _digest([start, content, checksums])
+        chain.append(PlannedStage(key, label, recipe, parent, checksums))
     base_recipe = Recipe.parse({**document, "name": "backbone", "stages": [_PLACEHOLDER_STAGE]}, where)
-    encoder, cross_encoder = _untrained(variant, preset.data)
+    encoder, cross_encoder = _untrained(variant, preset, limit)
     probe = (
         preset.probe if any("concatenation" in stages[label].get("options", {}) for label in variant.stages) else None
     )
@@ -154,6 +173,8 @@ def _plan_run(
         if "text" not in preset.data:
             raise UsageError(f"{where}: pca needs data under the name text")
         compress = compress | {"text": preset.data["text"]}
+        if limit:
+            compress = compress | {"limit": max(limit, int(compress["pca"]))}  # an axis needs a sentence
         model_key = [model_key, data_checksum(tuple(preset.data["text"]), (), data_dir)]
     eval_sets = {split: data_checksum((split,), (), data_dir) for split in (*preset.dev, *preset.test)}
     probe_key = probe.model_dump() if probe else None
@@ -166,24 +187,25 @@ def _plan_run(
     )  # fmt: skip
 
 
-def _resolve_backbone(backbone: Any, default: Any, roles: dict[str, list[str]], dropout: float | None) -> Any:
+def _resolve_backbone(backbone: Any, default: Any, roles: dict[str, list[str]]) -> Any:
     """Return a backbone with data sets in place of roles; `{from: backbone, layers: 2}` refers to the default one."""
     if not isinstance(backbone, dict):
         return backbone
     if backbone.get("from") == "backbone":
         return backbone | {"from": default}
     if "text" in backbone:
-        backbone = backbone | {"text": _resolve_roles(backbone["text"], roles)}
-        return backbone if dropout is None else backbone | {"dropout": dropout}
+        return backbone | {"text": _resolve_roles(backbone["text"], roles)}
     return backbone
 
 
-def _untrained(variant: Variant, roles: dict[str, list[str]]) -> tuple[str, dict[str, Any]]:
+def _untrained(variant: Variant, preset: Preset, limit: int | None) -> tuple[str, dict[str, Any]]:
     """Return encoder and cross-encoder with data sets in place of roles: `tfidf:sts`, `{rows: sts}`."""
     kind, colon, role = variant.encoder.partition(":")
-    encoder = f"{kind}:{roles[role][0]}" if colon and role in roles else variant.encoder
-    settings = dict(variant.cross_encoder)
-    return encoder, settings | {"rows": _resolve_roles(settings["rows"], roles)} if settings else settings
+    encoder = f"{kind}:{preset.data[role][0]}" if colon and role in preset.data else variant.encoder
+    if not variant.cross_encoder:
+        return encoder, {}
+    settings = {**variant.cross_encoder, **preset.cross_encoder} | ({"limit": limit} if limit else {})
+    return encoder, settings | {"rows": _resolve_roles(settings["rows"], preset.data)}
 
 
 def _untrained_checksum(encoder: str, cross_encoder: dict[str, Any], data_dir: Path | None) -> Any:
@@ -198,7 +220,9 @@ def _untrained_checksum(encoder: str, cross_encoder: dict[str, Any], data_dir: P
 _PLACEHOLDER_STAGE = {"name": "none", "data": "none", "loss": "simcse", "steps": 1}  # a recipe needs a stage
 
 
-def _stage_recipe(document: dict[str, Any], stage: dict[str, Any], roles: dict[str, list[str]], where: str) -> Recipe:
+def _stage_recipe(
+    document: dict[str, Any], stage: dict[str, Any], roles: dict[str, list[str]], limit: int | None, where: str
+) -> Recipe:
     """Return the recipe of one stage in normal form, so that equal training gives an equal recipe.
 
     Roles become data sets, and the stage's settings are merged into `train`.
@@ -209,6 +233,8 @@ def _stage_recipe(document: dict[str, Any], stage: dict[str, Any], roles: dict[s
     ]
     for source in sources:
         source["rows"] = _resolve_roles(_as_list(source["rows"]), roles)
+        if limit:
+            source["limit"] = min(limit, source.get("limit") or limit)
         if source.get("teacher") == "backbone":
             source["teacher"] = document["teacher"]
         for key in ("exclude", "translations"):
@@ -265,9 +291,7 @@ def _stage_checksums(recipe: Recipe, data_dir: Path | None) -> dict[str, Checksu
 @cache
 def data_checksum(names: tuple[str, ...], columns: tuple[tuple[str, str], ...], data_dir: Path | None) -> Checksum:
     """Return the number of rows and their SHA-256: the content identifies data, not the file name."""
-    rows = read_records(names, columns=dict(columns), data_dir=data_dir)
-    digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
-    return {"rows": len(rows), "sha256": digest}
+    return read_columns(names, columns=dict(columns), data_dir=data_dir).fingerprint()
 
 
 def backbone_checksum(recipe: Recipe, data_dir: Path | None) -> str:

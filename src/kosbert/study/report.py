@@ -15,10 +15,11 @@ from kosbert.study.analysis import EmbeddingMap, embedding_map
 from kosbert.study.runner import StudyOutcome
 from kosbert.study.store import StoredRun, StudyContext, write_json
 from kosbert.study.summarize import ranking, summarize
-from kosbert.study.summary import ReportSummary, StudySummary
+from kosbert.study.summary import Machine, Provenance, ReportSummary, StudySummary
 from kosbert.study.tables import (
     Table,
     cost_table,
+    dev_by_epoch_table,
     dev_note,
     example_table,
     metrics_table,
@@ -97,11 +98,12 @@ def write_report(
     if public and summary.provenance:
         summary.provenance.command = summary.command
     runs = context.finished_runs()
-    sections = [results_section(summary)]
+    sections = [differences_section(summary)] if summary.differences else []
+    sections.append(results_section(summary))
     if runs:
         sections += [significance_section(summary), metrics_section(summary)]
         curves = curve_figures(summary, runs)
-        sections += [curve_section(curves)] if curves else []
+        sections += [curve_section(curves, summary, runs)] if curves else []
         sections += detail_sections(summary)
         order = ranking(summary)
         drawn = embedding_map(context, order[0]) if order else None
@@ -160,6 +162,15 @@ def results_section(summary: StudySummary) -> Section:
     return section
 
 
+def differences_section(summary: StudySummary) -> Section:
+    """What differs from the published experiment that the preset repeats."""
+    section = Section("Differences from the published experiment")
+    items = "".join(f"<li>{escape(item)}</li>" for item in summary.differences)
+    section.html.append(f'<ul class="plain">{items}</ul>')
+    section.markdown += [*(f"- {item}" for item in summary.differences), ""]
+    return section
+
+
 def significance_section(summary: StudySummary) -> Section:
     """Differences of every two variants on each test set."""
     section = Section(
@@ -204,14 +215,36 @@ def curve_figures(summary: StudySummary, runs: Sequence[StoredRun]) -> list[Figu
     return panels
 
 
-def curve_section(panels: Sequence[Figure]) -> Section:
-    """Dev score during training."""
+def dev_by_epoch(runs: Sequence[StoredRun]) -> dict[str, list[float | None]]:
+    """Return the dev score of each variant after every epoch of its last stage, mean over seeds.
+
+    None for an epoch after which it was not measured.
+    """
+    scores: dict[str, list[list[float | None]]] = {}
+    for run in runs:
+        epochs = run.record["recipes"][-1]["stages"][0]["epochs"] if run.record["recipes"] else None
+        if epochs and epochs == int(epochs):
+            points = run.curves()[-1]["points"]
+            dev = {point["step"]: point["dev"] for point in points if "dev" in point}
+            ends = [round(points[-1]["step"] * (epoch + 1) / epochs) for epoch in range(int(epochs))]
+            scores.setdefault(run.variant, []).append([dev.get(end) for end in ends])
+    return {
+        variant: [None if None in values else sum(values) / len(values) for values in zip(*per_seed, strict=True)]
+        for variant, per_seed in scores.items()
+    }
+
+
+def curve_section(panels: Sequence[Figure], summary: StudySummary, runs: Sequence[StoredRun]) -> Section:
+    """Dev score during training, with the published score of every epoch."""
     section = Section(
         "Dev score during training",
         "Dev Spearman ×100 by training step, one line per seed; gray lines are the other variants. A stage ends with "
         "its best checkpoint, so the next stage may start above the last point.",
     )
     section.add_figures(panels)
+    if any(variant.published_dev for variant in summary.variants):
+        table = dev_by_epoch_table(summary, dev_by_epoch(runs))
+        section.add_table(table, "Dev score after each epoch of the last stage")
     return section
 
 
@@ -267,9 +300,7 @@ def map_panels_section(panels: Sequence[Figure], sentences: int, colored_by: str
 
 def cost_section(summary: StudySummary) -> Section:
     """Training time of each variant."""
-    machine = summary.provenance.machine if summary.provenance else None
-    threads = machine.threads if machine else 1
-    device = (machine.gpu if machine else None) or f"{threads} CPU {'thread' if threads == 1 else 'threads'}"
+    device = _device(summary.provenance.machine if summary.provenance else None)
     stages = summary.stages
     section = Section(
         "Training cost",
@@ -298,10 +329,12 @@ def _not_measured_section(summary: ReportSummary) -> Section:
 
 def _method_section(summary: ReportSummary, method: str) -> Section:
     section = Section("Method and environment", method)
-    environment = summary.provenance.model_dump(mode="json") if summary.provenance else {}
+    if summary.provenance:
+        section.add_note(environment(summary.provenance))
+    details = summary.provenance.model_dump(mode="json") if summary.provenance else {}
     if isinstance(summary, StudySummary):
-        environment["datasets"] = {name: item.model_dump(exclude_none=True) for name, item in summary.datasets.items()}
-    text = json.dumps(environment, ensure_ascii=False, indent=2)
+        details["datasets"] = {name: item.model_dump(exclude_none=True) for name, item in summary.datasets.items()}
+    text = json.dumps(details, ensure_ascii=False, indent=2)
     section.html.append(
         f"<details><summary>Code, libraries, machine, data</summary><pre>{escape(text)}</pre></details>"
     )
@@ -309,11 +342,48 @@ def _method_section(summary: ReportSummary, method: str) -> Section:
     return section
 
 
+def environment(provenance: Provenance) -> str:
+    """Return device, number format, versions and backbone behind the scores in one line."""
+    machine = provenance.machine
+    parts = [_device(machine)] + ([machine.training_dtype] if machine.training_dtype else [])
+    parts += [f"kosbert {provenance.kosbert}", f"Python {provenance.python}"]
+    parts += [f"{name} {version}" for name, version in provenance.libraries.items()]
+    if provenance.backbone:
+        parts.append("backbone " + " ".join([provenance.backbone["name"], *_version(provenance.backbone)]))
+    return f"Environment: {', '.join(parts)}."
+
+
+def _version(backbone: dict[str, str]) -> list[str]:
+    """Return what tells the weights of a backbone from those of other versions: its commit or its checksum."""
+    return [f"({key} {backbone[key][:12]})" for key in ("commit", "sha256") if key in backbone]
+
+
+def _device(machine: Machine | None) -> str:
+    threads = machine.threads if machine else 1
+    return (machine.gpu if machine else None) or f"{threads} CPU {'thread' if threads == 1 else 'threads'}"
+
+
+def _shortened(summary: ReportSummary) -> str:
+    """Return what the user changed for this run; empty for a study as its preset describes it."""
+    if not isinstance(summary, StudySummary):
+        return ""
+    parts = []
+    if summary.limit:
+        parts.append(
+            f"This is a shortened run: at most {summary.limit:,} random rows of every training source; dev and test "
+            "sets are complete. Its scores do not answer the question."
+        )
+    if summary.settings:
+        parts.append(f"Changed settings: {', '.join(summary.settings)}.")
+    return " ".join(parts)
+
+
 def _html(summary: ReportSummary, sections: Sequence[Section]) -> str:
     facts = "".join(f"<li>{escape(name)} <b>{escape(value)}</b></li>" for name, value in summary.facts.items())
     css = "warn" if summary.synthetic_data else "note"
     preset = f'<p class="{css}">{escape(summary.preset_description)}</p>'
     description = f"<p>{escape(summary.description)}</p>" if summary.description else ""
+    shortened = f'<p class="warn">{escape(_shortened(summary))}</p>' if _shortened(summary) else ""
     body = "".join(f"<section>{''.join(section.html)}</section>" for section in sections)
     return f"""<!doctype html>
 <html lang="en">
@@ -332,6 +402,7 @@ def _html(summary: ReportSummary, sections: Sequence[Section]) -> str:
 <p class="kicker">kosbert study · {escape(summary.study)}</p>
 <h1>{escape(summary.question)}</h1>
 <p class="answer">{escape(summary.answer)}</p>
+{shortened}
 {preset if summary.synthetic_data else ""}
 <ul class="chips">{facts}</ul>
 {description}
@@ -347,7 +418,7 @@ def _html(summary: ReportSummary, sections: Sequence[Section]) -> str:
 
 def _markdown(summary: ReportSummary, sections: Sequence[Section]) -> str:
     facts = " · ".join(f"{name}: {value}" for name, value in summary.facts.items())
-    paragraphs = [f"# {summary.question}", f"**{summary.answer}**", facts, summary.description]
+    paragraphs = [f"# {summary.question}", f"**{summary.answer}**", _shortened(summary), facts, summary.description]
     paragraphs += [summary.preset_description, f"Created by `{summary.command}`."]
     lines = [line for paragraph in paragraphs if paragraph for line in (paragraph, "")]
     for section in sections:

@@ -6,8 +6,9 @@ print(summary.answer, page)
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.progress import ProgressCallback
 from kosbert.study.config import StudyConfig
 from kosbert.study.plan import plan_study
+from kosbert.study.prune import Keep, delete_unneeded, prune
 from kosbert.study.report import write_report
-from kosbert.study.runner import CHECKPOINT_SECONDS, StudyOutcome, execute
+from kosbert.study.runner import StudyOutcome, execute
 from kosbert.study.store import Store, StudyContext, read_json, stored_run, write_json
 from kosbert.study.summary import EfficiencySummary, StudySummary, load_summary
+from kosbert.study.workers import refuse_torchrun
 
 
 def run_study(
@@ -28,25 +31,32 @@ def run_study(
     *,
     seeds: int | None = None,
     backbone: str = "",
+    settings: Sequence[str] = (),
+    limit: int | None = None,
+    keep: Keep = "all",
     jobs: int = 1,
     time_budget: float | None = None,
     data_dir: Path | None = None,
-    checkpoint_every: float = CHECKPOINT_SECONDS,
+    checkpoint_every: float | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> tuple[StudySummary, Path, StudyOutcome]:
     """Train and score what the store does not have yet, and write the report.
 
-    The arguments are those of `plan_study` and `execute`. Returns the summary, the HTML page and the outcome.
+    The arguments are those of `plan_study` and `execute`; `keep` is that of `prune`: models are deleted as soon as no
+    later stage needs them. Returns the summary, the HTML page and the outcome.
     """
-    context = StudyContext(
-        plan_study(study, preset, seeds=seeds, backbone=backbone, data_dir=data_dir), store, data_dir
-    )
+    refuse_torchrun("kosbert study … --jobs")
+    plan = plan_study(study, preset, seeds=seeds, backbone=backbone, settings=settings, limit=limit, data_dir=data_dir)
+    context = StudyContext(plan, store, data_dir)
     _record_study(context)
     with store.lock():
         outcome = execute(
-            context, jobs=jobs, time_budget=time_budget, checkpoint_every=checkpoint_every, on_progress=on_progress
-        )
+            context, jobs=jobs, time_budget=time_budget, checkpoint_every=checkpoint_every, on_progress=on_progress,
+            on_run_scored=None if keep == "all" else partial(delete_unneeded, context),
+        )  # fmt: skip
         summary, page = write_report(context, outcome)
+        if keep != "all":
+            prune(store, keep, plan.name)
     return summary, page, outcome
 
 
@@ -66,8 +76,11 @@ def publish(directory: Path, target: Path, data_dir: Path | None = None) -> Path
     outcome = StudyOutcome(failed=summary.failed_runs, not_started=summary.runs_not_started)
     context = stored_context(directory, data_dir)
     page = write_report(context, outcome, public=target)[1]
-    settings = [context.plan.backbone_override, context.plan.preset.model_dump(mode="json")]
-    _shorten_paths({Path(text) for text in _strings(settings) if Path(text).is_absolute()}, target)
+    plan = context.plan
+    values = [plan.backbone_override, plan.preset.model_dump(mode="json")]
+    values += [setting.partition("=")[2] for setting in plan.settings]
+    values += [summary.provenance.backbone["name"]] if summary.provenance and summary.provenance.backbone else []
+    _shorten_paths({Path(text) for text in _strings(values) if Path(text).is_absolute()}, target)
     return page
 
 
@@ -95,9 +108,13 @@ def _record_study(context: StudyContext) -> None:
     content = {
         "study": plan.study.model_dump(mode="json"),
         "preset": plan.preset_name,
-        "seeds": plan.seeds,
+        "seeds": len(plan.seeds),
         "backbone_override": plan.backbone_override,
-        "runs": [run.name for run in plan.runs],
+        "settings": plan.settings,
+        "limit": plan.limit,
+        "runs": {
+            run.name: {"key": run.key, "stages": [stage.key for stage in run.stages]} for run in plan.runs
+        },  # what `prune` may not delete
     }
     try:
         write_json(context.directory / "study.json", content)
@@ -113,8 +130,9 @@ def stored_context(directory: Path, data_dir: Path | None = None) -> StudyContex
         raise UsageError(f"{directory.name} has no training runs: measure again with kosbert study efficiency")
     study = StudyConfig.model_validate(content["study"])
     plan = plan_study(
-        study, content["preset"], seeds=content["seeds"], backbone=content["backbone_override"], data_dir=data_dir
-    )
+        study, content["preset"], seeds=content["seeds"], backbone=content["backbone_override"],
+        settings=content.get("settings", ()), limit=content.get("limit"), data_dir=data_dir,
+    )  # fmt: skip
     return StudyContext(plan, Store(directory.parent), data_dir)
 
 

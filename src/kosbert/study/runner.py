@@ -4,27 +4,22 @@ A finished stage is never trained again; an interrupted one resumes exactly. A f
 continue. When the time budget is used up no new stage starts, so that every score stays reproducible.
 """
 
-import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from kosbert.errors import KosbertError
-from kosbert.files import wait_lock
 from kosbert.progress import ProgressCallback, ProgressEvent, nested
 from kosbert.study.plan import PlannedRun, PlannedStage
-from kosbert.study.store import Store, StudyContext, current_provenance, read_json, replace_directory, write_json
+from kosbert.study.store import Store, StudyContext, current_provenance, read_json, write_json
+from kosbert.study.workers import process_pool, thread_share
 from kosbert.training.recipe import Recipe
-
-CHECKPOINT_SECONDS = 60.0
 
 
 @dataclass
@@ -41,7 +36,7 @@ def train_stage(
     stage: PlannedStage,
     store: Store,
     data_dir: Path | None = None,
-    checkpoint_every: float = CHECKPOINT_SECONDS,
+    checkpoint_every: float | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> None:
     """Train a stage into the store; resumes an interrupted one, does nothing for a finished one.
@@ -50,7 +45,7 @@ def train_stage(
         stage: the stage.
         store: where it is written.
         data_dir: directory with the data files; `KOSBERT_DATA` by default.
-        checkpoint_every: seconds between two checkpoints.
+        checkpoint_every: seconds between two checkpoints; by default they take at most 2% of the time.
         on_progress: called after every step.
     """
     from kosbert.training import train
@@ -67,7 +62,7 @@ def train_stage(
         )
         for name, seconds in result.seconds.items():  # a single stage
             cost = {"seconds": seconds, "steps": result.curves[name][-1]["step"]}
-    if not (out / "stage.json").is_file():
+    if cost or not (out / "stage.json").is_file():
         record = {
             "label": stage.label,
             "cost_key": stage.cost_key,
@@ -80,37 +75,21 @@ def train_stage(
 
 def resolved_recipe(stage: PlannedStage, store: Store) -> Recipe:
     """Return the recipe of a stage with the directory of the model that it starts from."""
-    backbone = stage.recipe.backbone
-    if stage.parent:
-        backbone = str(store.stage(stage.parent) / "model")
-    elif stage.dropout is not None and isinstance(backbone, str):
-        backbone = str(_with_dropout(backbone, stage.dropout, store))
-    return stage.recipe.model_copy(update={"backbone": backbone})
-
-
-def _with_dropout(name: str, dropout: float, store: Store) -> Path:
-    """Copy a backbone and set its dropout: SimCSE needs the noise, and the built-in backbone was distilled without."""
-    from kosbert.model.directory import directory_checksum, find_model
-
-    source = find_model(name)
-    target = store.root / "backbones" / f"{source.name}-{directory_checksum(source)[:12]}-dropout-{dropout:g}"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with wait_lock(target.with_name(f".{target.name}.lock"), target):  # several processes may start with the same one
-        if not target.is_dir():
-            with replace_directory(target) as directory:
-                shutil.copytree(source, directory, dirs_exist_ok=True)
-                for graph in directory.glob("*.onnx"):
-                    graph.unlink()  # an exported graph has no dropout
-                config = read_json(directory / "config.json")
-                for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-                    config[key] = dropout
-                write_json(directory / "config.json", config)
-    return target
+    if not stage.parent:
+        return stage.recipe
+    return stage.recipe.model_copy(update={"backbone": str(store.stage(stage.parent) / "model")})
 
 
 def is_trained(stage: PlannedStage, store: Store) -> bool:
-    """Return whether a stage has finished training."""
-    return (store.stage(stage.key) / "stage.json").is_file()
+    """Return whether a stage has finished training and its model was not deleted by `prune`."""
+    path = store.stage(stage.key)
+    return (path / "stage.json").is_file() and (path / "model").is_dir()
+
+
+def missing_stages(run: PlannedRun, store: Store) -> list[PlannedStage]:
+    """Return the stages to train before a run can be scored: those after the last one that has a model."""
+    trained = [number for number, stage in enumerate(run.stages, 1) if is_trained(stage, store)]
+    return list(run.stages[trained[-1] :] if trained else run.stages)
 
 
 def stage_cost(key: str, store: Store) -> dict[str, Any]:
@@ -124,8 +103,9 @@ def execute(
     *,
     jobs: int = 1,
     time_budget: float | None = None,
-    checkpoint_every: float = CHECKPOINT_SECONDS,
+    checkpoint_every: float | None = None,
     on_progress: ProgressCallback | None = None,
+    on_run_scored: Callable[[], None] | None = None,
 ) -> StudyOutcome:
     """Train and score everything that the store does not have yet.
 
@@ -134,14 +114,16 @@ def execute(
         jobs: number of processes; each gets an equal share of the CPUs.
         time_budget: seconds after which no new stage starts. A stage known to take longer than what is left does not
             start either.
-        checkpoint_every: seconds between two checkpoints.
+        checkpoint_every: seconds between two checkpoints; by default they take at most 2% of the time.
         on_progress: called with the finished runs (level 0) and, in a single process, the training steps (level 1).
+        on_run_scored: called when the scores of a run are written.
     """
     plan, store = context.plan, context.store
     runs = [run for run in plan.runs if not context.finished_run(run)]
-    stages = {stage.key: stage for run in runs for stage in run.stages}
-    missing = {key: stage for key, stage in stages.items() if not is_trained(stage, store)}
-    outcome = StudyOutcome(trained=len(missing), reused=len(stages) - len(missing))
+    needed = {run.name: missing_stages(run, store) for run in runs}
+    missing = {stage.key: stage for stages in needed.values() for stage in stages}
+    distinct = {stage.key for run in runs for stage in run.stages}
+    outcome = StudyOutcome(trained=len(missing), reused=len(distinct) - len(missing))
     budget = _TimeBudget(time_budget, store)
 
     def report_runs(done: int) -> None:
@@ -149,13 +131,14 @@ def execute(
             on_progress(ProgressEvent(f"study {plan.name}", done, len(runs), "runs"))
 
     report_runs(0)
+    on_run_scored = on_run_scored or (lambda: None)
     if jobs > 1:
-        _Pool(context, runs, missing, jobs, budget, checkpoint_every).execute(outcome, report_runs)
+        _Pool(context, needed, jobs, budget, checkpoint_every).execute(outcome, report_runs, on_run_scored)
         return outcome
     errors: dict[str, str] = {}
     for number, run in enumerate(runs, 1):
         try:
-            for stage in run.stages:
+            for stage in needed[run.name]:
                 if stage.key in errors:
                     raise KosbertError(errors[stage.key])
                 if stage.key in missing:
@@ -169,6 +152,7 @@ def execute(
                         raise
                     del missing[stage.key]
             _score(run, context)
+            on_run_scored()
         except _BudgetUsedUpError:
             outcome.not_started.append(run.name)
         except Exception as error:  # any failure concerns this run only
@@ -214,21 +198,21 @@ class _Pool:
     def __init__(
         self,
         context: StudyContext,
-        runs: list[PlannedRun],
-        missing: dict[str, PlannedStage],
+        needed: dict[str, list[PlannedStage]],
         jobs: int,
         budget: _TimeBudget,
-        checkpoint_every: float,
+        checkpoint_every: float | None,
     ) -> None:
         self.context, self.jobs, self.budget, self.checkpoint_every = context, jobs, budget, checkpoint_every
-        self.total = len(runs)
-        self.open_runs = {run.name: run for run in runs}
-        self.queued_stages = missing  # not started or in training
-        self.untrained = set(missing)  # the same, and those that failed
+        self.total, self.needed = len(needed), needed
+        self.open_runs = {run.name: run for run in context.plan.runs if run.name in needed}
+        # not started or in training
+        self.queued_stages = {stage.key: stage for stages in needed.values() for stage in stages}
+        self.untrained = set(self.queued_stages)  # the same, and those that failed
         self.stage_errors: dict[str, str] = {}
         self.tasks: dict[Future[None], str] = {}  # name of a run or key of a stage
 
-    def execute(self, outcome: StudyOutcome, report_runs: Any) -> None:
+    def execute(self, outcome: StudyOutcome, report_runs: Any, on_run_scored: Callable[[], None]) -> None:
         executor = process_pool(self.jobs)
         try:
             while self.open_runs:
@@ -242,7 +226,11 @@ class _Pool:
                         error = KosbertError("its process was killed, perhaps out of memory: run the command again")
                         executor.shutdown(cancel_futures=True)
                         executor = process_pool(self.jobs)
-                    self._finish(self.tasks.pop(future), error, outcome)
+                    task = self.tasks.pop(future)
+                    scored = task in self.open_runs and error is None
+                    self._finish(task, error, outcome)
+                    if scored:
+                        on_run_scored()
                     report_runs(self.total - len(self.open_runs))
         finally:
             executor.shutdown(cancel_futures=True)
@@ -250,8 +238,9 @@ class _Pool:
     def _submit(self, executor: ProcessPoolExecutor, outcome: StudyOutcome) -> None:
         """Give free processes work: runs that are ready to be scored, then stages whose parent is trained."""
         for run in list(self.open_runs.values()):
-            errors = [self.stage_errors[stage.key] for stage in run.stages if stage.key in self.stage_errors]
-            ready = not any(stage.key in self.untrained for stage in run.stages)
+            stages = self.needed[run.name]
+            errors = [self.stage_errors[stage.key] for stage in stages if stage.key in self.stage_errors]
+            ready = not any(stage.key in self.untrained for stage in stages)
             if errors:
                 outcome.failed[run.name] = errors[0]
                 del self.open_runs[run.name]
@@ -277,38 +266,14 @@ class _Pool:
             self.untrained.remove(task)
 
 
-def process_pool(jobs: int) -> ProcessPoolExecutor:
-    """Return a pool whose workers share the CPUs and exit with this process."""
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(jobs,))
-
-
-def _start_worker(jobs: int) -> None:
-    _set_threads(jobs)
-    Thread(target=exit_with_parent, daemon=True).start()
-
-
-def exit_with_parent() -> None:
-    """Wait for the parent process to end, even by a kill, then exit."""
-    parent = parent_process()
-    if parent:
-        parent.join()
-        os._exit(1)
-
-
-def _set_threads(jobs: int) -> None:
-    import torch
-
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
-
-
 @contextmanager
-def thread_share(jobs: int) -> Iterator[None]:
+def limited_threads(jobs: int) -> Iterator[None]:
     """Limit torch to the threads that one of `jobs` processes gets."""
     import torch
 
     before = torch.get_num_threads()
     if jobs > 1:
-        _set_threads(jobs)
+        torch.set_num_threads(thread_share(jobs))
     try:
         yield
     finally:

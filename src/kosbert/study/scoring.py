@@ -4,14 +4,15 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kosbert.data.loading import read_records
-from kosbert.data.records import LabeledPair, ScoredPair, sentences_of
+from kosbert.data.records import LabeledPair, Record, ScoredPair, sentences_of
 from kosbert.errors import UsageError
 from kosbert.evaluation.evaluate import read_set
 from kosbert.evaluation.sts import (
@@ -24,7 +25,7 @@ from kosbert.evaluation.sts import (
 )
 from kosbert.model import load_any
 from kosbert.model.compress import fewer_layers, with_pca
-from kosbert.model.directory import find_model
+from kosbert.model.directory import find_model, model_origin
 from kosbert.model.encoder import SupportsEncode
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.torch_encoder import TorchEncoder
@@ -43,6 +44,8 @@ from kosbert.study.store import (
 from kosbert.text import clean
 from kosbert.training.recipe import FewerLayers, NewBackbone, Recipe
 
+_origin = cache(model_origin)
+Row = TypeVar("Row", bound=Record)
 Predictions = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
@@ -84,7 +87,7 @@ def score_run(run: PlannedRun, context: StudyContext) -> None:
         "recipes": [stage.recipe.model_dump(mode="json") for stage in run.stages],
         "data": run.data(),
         "cost": cost,
-        "provenance": current_provenance().model_dump(),
+        "provenance": current_provenance().model_dump() | {"backbone": backbone_origin(run)},
     }
     curves = [
         {"stage": stage.label, "points": points}
@@ -96,6 +99,14 @@ def score_run(run: PlannedRun, context: StudyContext) -> None:
         write_json(directory / "curves.json", curves)
         write_json(directory / "scores.json", scores)
         write_predictions(directory / "predictions", predictions)
+
+
+def backbone_origin(run: PlannedRun) -> dict[str, str] | None:
+    """Return name and commit (or checksum) of a run's backbone; None for a new one and for encoders without one."""
+    backbone = run.base_recipe.backbone
+    if run.encoder or isinstance(backbone, NewBackbone):
+        return None
+    return _origin(backbone.source if isinstance(backbone, FewerLayers) else backbone)
 
 
 def model_path(run: PlannedRun, store: Store) -> Path | str:
@@ -130,8 +141,15 @@ def _with_pca(encoder: SupportsEncode, run: PlannedRun, data_dir: Path | None) -
     """Project embeddings on their principal components, fitted to the study's text and to no set that is scored."""
     if not isinstance(encoder, TorchEncoder):
         raise UsageError(f"variant {run.variant}: pca needs a model")
-    rows = read_records(run.compress["text"], data_dir=data_dir)
+    rows = _sample(read_records(run.compress["text"], data_dir=data_dir), run.compress.get("limit"), run.seed)
     return with_pca(encoder, [text for row in rows for text in sentences_of(row)], int(run.compress["pca"]))
+
+
+def _sample(rows: list[Row], limit: int | None, seed: int) -> list[Row]:
+    """Return at most `limit` random rows, in their order."""
+    if limit is None or limit >= len(rows):
+        return rows
+    return [rows[index] for index in np.sort(np.random.default_rng(seed).permutation(len(rows))[:limit])]
 
 
 def compress(vectors: Any, options: dict[str, Any]) -> Any:
@@ -175,9 +193,7 @@ def nli_accuracy(encoder: SupportsEncode, probe: Probe, concatenation: str, data
     parts = []
     for names in (probe.train, probe.test):
         rows = [row for row in read_records(names, data_dir=data_dir) if isinstance(row, LabeledPair)]
-        if len(rows) > probe.limit:
-            sample = np.random.default_rng(0).permutation(len(rows))[: probe.limit]
-            rows = [rows[index] for index in np.sort(sample)]
+        rows = _sample(rows, probe.limit, seed=0)
         vectors = encoder.encode([row.sentence1 for row in rows] + [row.sentence2 for row in rows])
         u, v = vectors[: len(rows)], vectors[len(rows) :]
         blocks = {"u": u, "v": v, "|u-v|": np.abs(u - v), "u*v": u * v}
@@ -198,7 +214,7 @@ def _cross_encoder_scores(
     from kosbert.training.cross_encoder import train_cross_encoder
 
     settings = dict(run.cross_encoder)
-    rows = read_records(settings.pop("rows"), data_dir=data_dir)
+    rows = _sample(read_records(settings.pop("rows"), data_dir=data_dir), settings.pop("limit", None), run.seed)
     train_pairs = [row for row in rows if isinstance(row, ScoredPair)]
     with tempfile.TemporaryDirectory() as directory:
         backbone, out = Path(directory) / "backbone", Path(directory) / "cross-encoder"

@@ -1,7 +1,6 @@
 """The store: stages, runs and reports of all studies as plain files.
 
 STORE/stages/HASH/            recipe.json  curves.json  model/  stage.json (checksums of the data, provenance, cost)
-STORE/backbones/NAME/         copies of backbones with another dropout
 STORE/STUDY-PRESET/           study.json  summary.json  report.html  report.md  figures/
 STORE/STUDY-PRESET/runs/RUN/  run.json (stages, provenance)  curves.json  scores.json  predictions/SET.tsv
 

@@ -1,5 +1,6 @@
 """Compute the summary of a study from the files of the store: scores, comparisons, costs, and the answer."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from kosbert.evaluation.published_scores import published_scores
 from kosbert.evaluation.significance import seed_statistics
 from kosbert.study.analysis import example_pairs, slice_scores
-from kosbert.study.config import builtin_studies
+from kosbert.study.config import Variant, builtin_studies
 from kosbert.study.plan import StudyPlan
 from kosbert.study.runner import StudyOutcome, stage_cost
 from kosbert.study.significance import SeedPairBootstrap
@@ -46,13 +47,16 @@ def summarize(context: StudyContext, outcome: StudyOutcome, *, with_texts: bool 
         question=plan.study.question,
         description=plan.study.description,
         preset_description=plan.preset.description,
+        differences=plan.preset.differences,
         synthetic_data=any(name.startswith("sample-") for name in plan.preset.test),
         command=study_command(plan),
         not_measured=_not_measured(plan),
-        provenance=Provenance.model_validate(runs[0].record["provenance"]) if runs else None,
+        provenance=_provenance(runs),
         backbone=_backbone_name(plan.backbone),
         preferred_backbone=_backbone_name(plan.backbone_override or plan.preset.backbone[0]),
-        seeds=plan.seeds,
+        seeds=len(plan.seeds),
+        limit=plan.limit,
+        settings=list(plan.settings),
         variants=_variants(context, runs, outcome),
         eval_sets=_eval_sets(context, runs),
         published_scores=_published_sources(plan),
@@ -68,15 +72,25 @@ def summarize(context: StudyContext, outcome: StudyOutcome, *, with_texts: bool 
         name = summary.test_sets[0].name
         summary.examples = example_pairs(runs, order[0], order[1], name, context.data_dir, with_texts=with_texts)
     summary.answer = answer(summary)
-    summary.facts = _facts(summary)
+    summary.facts = _facts(summary, plan)
     return summary
+
+
+def _provenance(runs: Sequence[StoredRun]) -> Provenance | None:
+    """Return the provenance of the first run, with a backbone if there is one."""
+    records = [run.record["provenance"] for run in runs]
+    record = next((record for record in records if record.get("backbone")), records[0] if records else None)
+    return Provenance.model_validate(record) if record else None
 
 
 def study_command(plan: StudyPlan) -> str:
     """Return the command that runs this study."""
-    seeds = "" if plan.seeds == plan.preset.seeds else f" --seeds {plan.seeds}"
-    backbone = f" --backbone {plan.backbone_override}" if plan.backbone_override else ""
-    return f"{_base_command(plan)} --preset {plan.preset_name}{backbone}{seeds}"
+    parts = [_base_command(plan), f"--preset {plan.preset_name}"]
+    parts += [f"--backbone {plan.backbone_override}"] if plan.backbone_override else []
+    parts += [f"--seeds {len(plan.seeds)}"] if plan.seeds != plan.preset.first_seeds() else []
+    parts += [f"--set {shlex.quote(setting)}" for setting in plan.settings]
+    parts += [f"--limit {plan.limit}"] if plan.limit else []
+    return " ".join(parts)
 
 
 def _base_command(plan: StudyPlan) -> str:
@@ -98,7 +112,7 @@ def _eval_sets(context: StudyContext, runs: Sequence[StoredRun]) -> list[EvalSet
     plan = context.plan
     if not runs:
         return []
-    planned = {variant.name: min(variant.seeds or plan.seeds, plan.seeds) for variant in plan.variants}
+    planned = {variant.name: _planned_seeds(plan, variant) for variant in plan.variants}
     eval_sets = []
     for name in dict.fromkeys((*plan.preset.test, *plan.preset.dev)):
         is_test = name in plan.preset.test
@@ -118,6 +132,10 @@ def _eval_sets(context: StudyContext, runs: Sequence[StoredRun]) -> list[EvalSet
             )
         )
     return eval_sets
+
+
+def _planned_seeds(plan: StudyPlan, variant: Variant) -> int:
+    return min(variant.seeds or len(plan.seeds), len(plan.seeds))
 
 
 def _predictions(runs: Sequence[StoredRun], name: str) -> dict[str, dict[int, NDArray[np.float64]]]:
@@ -150,7 +168,7 @@ def _variants(context: StudyContext, runs: Sequence[StoredRun], outcome: StudyOu
         variant.name: VariantSummary(
             name=variant.name,
             stages=list(variant.stages) or (["cross-encoder"] if variant.cross_encoder else []),
-            planned_seeds=min(variant.seeds or plan.seeds, plan.seeds),
+            planned_seeds=_planned_seeds(plan, variant),
             failed=variant.name in failed,
             steps=None,
             seconds_per_seed=None,
@@ -158,6 +176,7 @@ def _variants(context: StudyContext, runs: Sequence[StoredRun], outcome: StudyOu
             nli_accuracy=_nli_accuracy(runs, variant.name),
             bytes_per_vector=_bytes_per_vector(runs, variant.name),
             published=published.get(variant.name, {}),
+            published_dev=published_dev(plan, variant),
         )
         for variant in plan.variants
     }
@@ -201,6 +220,12 @@ def _published_by_variant(plan: StudyPlan) -> dict[str, dict[str, float]]:
     return {name: metrics for name, metrics in by_variant.items() if metrics}
 
 
+def published_dev(plan: StudyPlan, variant: Variant) -> list[float]:
+    """Return the published dev Spearman of each epoch, if it was measured on the set that selects our checkpoints."""
+    rows = published_scores(plan.preset.dev[0], "cosine_spearman") if len(plan.preset.dev) == 1 else []
+    return next((list(row.by_epoch) for row in rows if row.model == variant.published_model), [])
+
+
 def _published_sources(plan: StudyPlan) -> PublishedScores | None:
     """Return where the published scores of the variants come from."""
     dataset = plan.study.published_scores
@@ -235,9 +260,11 @@ def _not_measured(plan: StudyPlan) -> list[NotMeasured]:
     ]
 
 
-def _facts(summary: StudySummary) -> dict[str, str]:
+def _facts(summary: StudySummary, plan: StudyPlan) -> dict[str, str]:
     tests = ", ".join(f"{test.name} ({test.pairs:,} pairs)" for test in summary.test_sets)
     seeds = finished_seeds(summary).removesuffix(" seeds").removesuffix(" seed")
+    if not isinstance(plan.preset.seeds, int):
+        seeds += f" ({', '.join(map(str, plan.seeds))})"
     return {"preset": summary.preset, "backbone": summary.backbone, "seeds": seeds, "test": tests}
 
 
@@ -284,6 +311,8 @@ def answer(summary: StudySummary) -> str:
             text += f"; {'both' if len(best) == 2 else 'all'} are significantly better than {_join(rest)}"
         elif rest:
             text += f"; {best[0]} is significantly better than {_join(rest)}"
+    if summary.limit:
+        text += f"; a shortened run, with at most {summary.limit:,} rows of every training source"
     return text + ("; the sample set says nothing about real Korean." if summary.synthetic_data else ".")
 
 

@@ -111,6 +111,7 @@ class VariantSummary(_Model):
     nli_accuracy: SeedMean | None
     bytes_per_vector: int | None
     published: dict[str, float] = Field(description="published scores of the corresponding model, by metric")
+    published_dev: list[float] = Field([], description="published dev Spearman after each epoch of the last stage")
 
 
 class PublishedSource(_Model):
@@ -169,6 +170,7 @@ class Provenance(_Model):
     libraries: dict[str, str]
     machine: Machine
     command: str
+    backbone: dict[str, str] | None = Field(None, description="its name, and its commit on the hub or its checksum")
 
 
 class ReportSummary(_Model):
@@ -181,6 +183,7 @@ class ReportSummary(_Model):
     answer: str = ""
     description: str
     preset_description: str
+    differences: list[str] = Field([], description="what differs from the published experiment that this repeats")
     synthetic_data: bool = Field(description="whether the test data is the built-in sample set")
     command: str
     facts: dict[str, str] = {}
@@ -195,6 +198,8 @@ class StudySummary(ReportSummary):
     backbone: str
     preferred_backbone: str = Field(description="the first of the preset; differs from `backbone` if it was missing")
     seeds: int
+    limit: int | None = Field(None, description="rows of every training source at most, in a shortened study")
+    settings: list[str] = Field([], description="changes of the preset, as key=value")
     variants: list[VariantSummary]
     eval_sets: list[EvalSet]
     published_scores: PublishedScores | None

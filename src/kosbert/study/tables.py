@@ -1,6 +1,6 @@
 """Tables of a report, for HTML, Markdown and the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -210,6 +210,18 @@ def example_table(examples: Sequence[Example], best: str, runner_up: str) -> Tab
     return Table(
         [*(("sentence 1", "sentence 2") if with_texts else ("pair",)), "human", best, runner_up, "source"], rows
     )
+
+
+def dev_by_epoch_table(summary: StudySummary, ours: Mapping[str, Sequence[float | None]]) -> Table:
+    """Return the dev score after each epoch of the last stage: the published ones above ours (means over seeds)."""
+    published = {variant.name: variant.published_dev for variant in summary.variants if variant.published_dev}
+    epochs = max(map(len, published.values()), default=0)
+    rows = []
+    for name, scores in published.items():
+        for label, values in (("published", scores), ("ours", ours.get(name, ()))):
+            cells = [Cell(percent(value)) for value in values]
+            rows.append([Cell(name), Cell(label), *cells, *([EMPTY] * (epochs - len(cells)))])
+    return Table(["variant", "", *(f"epoch {number}" for number in range(1, epochs + 1))], rows)
 
 
 def cost_table(variants: Sequence[VariantSummary]) -> Table:

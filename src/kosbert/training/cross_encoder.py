@@ -24,6 +24,7 @@ from kosbert.errors import KosbertError, UsageError
 from kosbert.evaluation.sts import pearson, spearman
 from kosbert.files import atomic_directory
 from kosbert.model import best_device
+from kosbert.model.directory import find_model
 from kosbert.text import clean
 from kosbert.training.columns import MAX_SCORE
 
@@ -129,9 +130,10 @@ def _load(directory: Path, device: str | None, **arguments: Any) -> CrossEncoder
     transformers_logging.disable_progress_bar()
     try:
         return CrossEncoder(
-            str(directory),
+            str(find_model(str(directory))),
             device=device or best_device(),
             local_files_only=True,
+            trust_remote_code=False,
             model_kwargs={"use_safetensors": True, "dtype": torch.float32},
             **arguments,
         )

@@ -1,8 +1,6 @@
 """Training data of a recipe: read and filter rows, convert them to columns, add teacher embeddings, tokenize."""
 
-import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from kosbert.data.columns import Columns, read_columns
 from kosbert.data.leakage import exclude_overlap
-from kosbert.data.loading import read_records
-from kosbert.data.records import Record, ScoredPair, sentences_of
+from kosbert.data.records import ScoredPair
 from kosbert.data.registry import references
 from kosbert.distributed import on_rank_zero
 from kosbert.errors import UsageError, did_you_mean
@@ -25,7 +23,7 @@ from kosbert.losses.features import Features
 from kosbert.model.tokenized_corpus import TokenizedCorpus
 from kosbert.progress import ProgressCallback
 from kosbert.training.augmentation import edited_copies, nearest_neighbors
-from kosbert.training.columns import TrainColumns, to_columns
+from kosbert.training.columns import NLIOptions, TrainColumns, to_columns
 from kosbert.training.distillation import combined_embeddings
 from kosbert.training.recipe import DataSource, Recipe, Stage
 
@@ -35,7 +33,7 @@ class TrainDataset:
     """One data source of a stage, ready for training: tokenized columns, labels, loss."""
 
     corpus: TokenizedCorpus
-    columns: tuple[NDArray[np.int64], ...]  # sentence numbers in `corpus`, (rows,) per column
+    columns: tuple[NDArray[np.integer[Any]], ...]  # sentence numbers in `corpus`, (rows,) per column
     labels: NDArray[Any] | None
     loss: Loss
     batch_size: int
@@ -73,19 +71,18 @@ class DataModule:
 
     def __init__(self, recipe: Recipe, data_dir: Path | None, on_progress: ProgressCallback | None = None) -> None:
         self._recipe, self._data_dir, self._on_progress = recipe, data_dir, on_progress
-        self._rows: dict[str, list[Record]] = {}
+        self._rows: dict[str, Columns] = {}
         self._columns: dict[str, TrainColumns] = {}
         self.fingerprints: dict[str, dict[str, Any]] = {}  # row counts and checksums, for the model card
 
-    def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> list[Record]:
+    def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> Columns:
         """Return the rows of data sets, roles or files, concatenated."""
         self._check_names(names)
         sources = self._recipe.references(names)
         name = " + ".join(sources) + "".join(f", {role}: {column}" for role, column in (columns or {}).items())
         if name not in self._rows:
-            self._rows[name] = rows = read_records(sources, columns=columns, data_dir=self._data_dir)
-            digest = hashlib.sha256("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass")).hexdigest()
-            self.fingerprints[name] = {"rows": len(rows), "sha256": digest}
+            self._rows[name] = rows = read_columns(sources, columns=columns, data_dir=self._data_dir)
+            self.fingerprints[name] = rows.fingerprint()
         return self._rows[name]
 
     def _check_names(self, names: Sequence[str]) -> None:
@@ -98,15 +95,14 @@ class DataModule:
 
     def sentences(self, names: Sequence[str]) -> list[str]:
         """Return every sentence of some data sets, roles or files."""
-        return [text for row in self.rows(names) for text in sentences_of(row)]
+        return list(self.rows(names).texts())
 
     def scored_pairs(self, names: Sequence[str]) -> dict[str, list[ScoredPair]]:
         """Return the STS pairs to evaluate on, by data set."""
         pairs_by_name = {}
         for reference in self._recipe.references(names):
-            rows = self.rows([reference])
-            pairs = [row for row in rows if isinstance(row, ScoredPair)]
-            if not rows or len(pairs) < len(rows):
+            pairs = self.rows([reference]).scored_pairs()
+            if not pairs:
                 raise UsageError(f"{reference} has no scored pairs to evaluate on: name an STS set")
             pairs_by_name[reference] = pairs
         return pairs_by_name
@@ -131,7 +127,7 @@ class DataModule:
             columns = self._columns_of(source, stage)
             labels, teacher_dimension = columns.labels, 0
             if source.teacher:
-                labels = self._teacher_embeddings(source, columns.texts)
+                labels = self._teacher_embeddings(source, columns)
                 teacher_dimension = labels.shape[-1]
                 if source.nearest_neighbors:
                     columns, labels = _add_neighbors(columns, labels, source.nearest_neighbors, self._recipe.seed)
@@ -139,24 +135,27 @@ class DataModule:
             if key not in losses:
                 losses[key] = self._build_loss(source, stage, model, teacher_dimension)
             batch_size = source.batch_size or self._recipe.training_arguments(stage).batch_size
-            corpus, numbers = _tokenize(model, columns.texts)
-            datasets.append(TrainDataset(corpus, numbers, labels, losses[key], batch_size, source.weight))
+            columns = columns.compact()
+            corpus = TokenizedCorpus(model, columns.sentences)
+            datasets.append(TrainDataset(corpus, columns.numbers, labels, losses[key], batch_size, source.weight))
         return datasets
 
-    def _teacher_embeddings(self, source: DataSource, columns: Sequence[Sequence[str]]) -> NDArray[Any]:
+    def _teacher_embeddings(self, source: DataSource, columns: TrainColumns) -> NDArray[Any]:
         """Return the teacher's embeddings, (rows, dimension), or with several columns (rows, columns, dimension)."""
+        columns = columns.compact()
         translations = self._translations(source)
+        sentences = list(columns.sentences)
         numbers: dict[str, int] = {}  # the teacher encodes each distinct sentence once
-        indices = [
-            [numbers.setdefault(text, len(numbers)) for text in (translations.get(text, text) for text in column)]
-            for column in columns
-        ]
+        number_of = np.array(
+            [numbers.setdefault(translations.get(text, text), len(numbers)) for text in sentences], np.int64
+        )
         with torch.random.fork_rng(devices=[]):  # loading a teacher may draw random numbers; reading the cache does not
             on_rank_zero(partial(combined_embeddings, source.teacher, list(numbers), self._on_progress))
             vectors = combined_embeddings(source.teacher, list(numbers))  # the other ranks read the cache
-        if len(indices) == 1 and len(vectors) == len(indices[0]):
+        if len(columns.numbers) == 1 and len(vectors) == len(columns):
             return vectors  # keep them memory-mapped
-        embeddings: NDArray[Any] = vectors[np.array(indices[0] if len(indices) == 1 else indices).T]
+        indices = columns.numbers[0] if len(columns.numbers) == 1 else np.stack(columns.numbers, axis=1)
+        embeddings: NDArray[Any] = vectors[number_of[indices]]
         return embeddings
 
     def _translations(self, source: DataSource) -> dict[str, str]:
@@ -180,17 +179,19 @@ class DataModule:
             rows = self.rows(source.rows, source.columns)
             if source.exclude:
                 rows = exclude_overlap(rows, self.rows(source.exclude), groups=loss_class.row_type == "pairs")
-            max_chars = source.max_chars or math.inf
-            rows = [
-                row for row in rows if all(source.min_chars <= len(text) <= max_chars for text in sentences_of(row))
-            ]
-            columns = to_columns(rows, "rows" if source.same_batch else loss_class.row_type, where)
+            if source.min_chars or source.max_chars:
+                characters = rows.sentences.characters()
+                fits = characters >= source.min_chars
+                rows = rows.keep_sentences(fits & (characters <= source.max_chars) if source.max_chars else fits)
+            row_type = "rows" if source.same_batch else loss_class.row_type
+            nli = NLIOptions(source.triplets, source.both_directions, self._recipe.seed)
+            columns = to_columns(rows, row_type, where, nli)
             if source.limit and source.limit < len(columns):
                 order = np.random.default_rng(self._recipe.seed).permutation(len(columns))
                 columns = columns.select(np.sort(order[: source.limit]))
             if source.augment:
                 copies = edited_copies(columns.texts[0], source.augment, seed=self._recipe.seed)
-                columns = TrainColumns((*columns.texts, *copies))
+                columns = TrainColumns.from_texts((*columns.texts, *copies))
             self._columns[key] = columns
         return self._columns[key]
 
@@ -237,24 +238,12 @@ class DataModule:
         return [time_budget * stage_work / sum(work) for stage_work in work]
 
 
-def _tokenize(
-    model: SentenceTransformer, texts: Sequence[Sequence[str]]
-) -> tuple[TokenizedCorpus, tuple[NDArray[np.int64], ...]]:
-    """Tokenize each distinct sentence once; return the corpus and, per column, the sentence number of each row."""
-    numbers: dict[str, int] = {}
-    columns = tuple(
-        np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, len(column))
-        for column in texts
-    )
-    return TokenizedCorpus(model, list(numbers)), columns
-
-
 def _add_neighbors(
     columns: TrainColumns, vectors: NDArray[Any], count: int, seed: int
 ) -> tuple[TrainColumns, NDArray[np.float16]]:
     """Add the nearest neighbors of each sentence as columns; return the columns and their teacher embeddings."""
-    (texts,) = columns.texts
-    if len(texts) <= count:
-        raise UsageError(f"{len(texts)} sentences do not have {count} neighbors each: lower nearest_neighbors")
-    rows = np.column_stack([np.arange(len(texts)), nearest_neighbors(vectors, count, seed=seed)])
-    return TrainColumns(tuple(tuple(texts[row] for row in column) for column in rows.T)), vectors[rows]
+    (numbers,) = columns.numbers
+    if len(numbers) <= count:
+        raise UsageError(f"{len(numbers)} sentences do not have {count} neighbors each: lower nearest_neighbors")
+    rows = np.column_stack([np.arange(len(numbers)), nearest_neighbors(vectors, count, seed=seed)])
+    return TrainColumns(columns.sentences, tuple(numbers[rows].T)), vectors[rows]

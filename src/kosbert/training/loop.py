@@ -100,7 +100,8 @@ def make_sampler(
         lengths=[dataset.lengths for dataset in datasets],
         batch_sizes=[dataset.batch_size for dataset in datasets],
         seed=seed,
-        group_by_length=is_padded(model) if grouped is None else grouped,
+        group_by_length=is_padded(model) and not arguments.no_duplicates if grouped is None else grouped,
+        no_duplicates=[dataset.columns for dataset in datasets] if arguments.no_duplicates else None,
         world_size=world_size(),
         **length,
     )

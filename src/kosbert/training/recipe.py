@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
+from kosbert.data.nli import TripletChoice
 from kosbert.errors import UsageError, did_you_mean
 from kosbert.losses import LOSSES
 from kosbert.recipes import find_recipe
@@ -74,8 +75,17 @@ class TrainingArguments(StrictModel):
         description="batches of sentences of similar length: faster with padding, slightly less random; null: for "
         "models that are padded",
     )
+    no_duplicates: bool = Field(
+        False, description="no text occurs twice in a batch, as with sentence-transformers' no_duplicates sampler"
+    )
     evals_per_epoch: int = Field(4, ge=0, description="dev evaluations per epoch; 0: only at the end of the stage")
     patience: int = Field(0, ge=0, description="stop after this many evaluations without a better score; 0: never")
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrainingArguments":
+        if self.no_duplicates and self.group_by_length:
+            raise ValueError("no_duplicates and group_by_length exclude each other: set one of them to false")
+        return self
 
 
 class DataSource(StrictModel):
@@ -94,6 +104,12 @@ class DataSource(StrictModel):
     min_chars: int = Field(0, ge=0, description="rows with a shorter sentence are left out")
     max_chars: int | None = Field(None, ge=1, description="rows with a longer sentence are left out")
     limit: int | None = Field(None, ge=1, description="a random sample of this many rows, drawn with the seed")
+    triplets: TripletChoice = Field(
+        "all", description="for NLI rows: all triplets of a premise, one random triplet, or that of its last hypotheses"
+    )
+    both_directions: bool = Field(
+        False, description="for NLI rows: also swap premise and hypothesis, and anchor and positive of each triplet"
+    )
     same_batch: bool = Field(False, description="for distillation: keep the sentences of a row in the same batch")
     translations: Names = Field([], description="for distillation: the same rows in the language of the teacher")
     augment: int = Field(0, ge=0, description="for distillation: edited copies of each sentence, in the same batch")

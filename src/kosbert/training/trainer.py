@@ -39,6 +39,7 @@ from kosbert.evaluation.sts import score_pairs
 from kosbert.files import write_text
 from kosbert.losses import Loss, load_loss_state, loss_state
 from kosbert.model.compress import fewer_layers
+from kosbert.model.directory import model_origin
 from kosbert.model.dropout import set_dropout
 from kosbert.model.from_scratch import new_backbone
 from kosbert.model.packing import use_attention
@@ -224,6 +225,7 @@ class Trainer:
         """Read the data, load the backbone, and check that data and losses fit."""
         self.dev = self.data.scored_pairs(self.recipe.dev)
         self.encoder = self._load_backbone()
+        self.origin = self._backbone_origin()  # now, because a branch on the hub can move during the training
         self.model: SentenceTransformer = self.encoder.sentence_transformer
         self._configure_backbone()
         self.data.check(self.model)
@@ -250,6 +252,13 @@ class Trainer:
         if isinstance(recipe.backbone, FewerLayers):
             return fewer_layers(recipe.backbone.source, recipe.backbone.layers, **options)
         return load_torch(recipe.backbone, **options)
+
+    def _backbone_origin(self) -> dict[str, str]:
+        """Return what identifies the weights that training starts from; empty for a new backbone."""
+        backbone = self.recipe.backbone
+        if isinstance(backbone, NewBackbone):
+            return {}
+        return model_origin(backbone.source if isinstance(backbone, FewerLayers) else backbone)
 
     def _check_unchanged(self, checkpoint: Checkpoint) -> None:
         """Raise if the data or the number of processes has changed since the checkpoint."""
@@ -360,6 +369,7 @@ class Trainer:
         scores = {name: score_pairs(self.encoder, pairs) for name, pairs in sets.items()}
         card = {
             "recipe": self.recipe.model_dump(mode="json"),
+            "backbone": self.origin,
             "seed": self.recipe.seed,
             "data": self.data.fingerprints,
             "scores": scores,
