@@ -195,6 +195,8 @@ def koelectra(directory: Path) -> None:
     torch.manual_seed(2)
     config = ElectraConfig(vocab_size=size, embedding_size=HIDDEN, max_position_embeddings=POSITIONS, **SIZES)
     _save(directory, ElectraForPreTraining(config), pickled=True)
+    for unwanted in ("training_args.bin", "optimizer.bin", "pytorch_model.fp16.bin", "tf_model.h5"):
+        (directory / unwanted).write_bytes(b"not needed")
 
 
 def kf_deberta(directory: Path) -> None:
