@@ -28,7 +28,7 @@ for variable in ("KOSBERT_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
     os.environ.pop(variable, None)
 
 import numpy as np
-from hub_repositories import SENTENCES, kobert, layouts, malicious, remote_code
+from hub_repositories import SENTENCES, layouts, malicious, remote_code
 from sentence_transformers import SentenceTransformer
 
 import kosbert
@@ -115,7 +115,6 @@ def main() -> None:
             print("|", " | ".join([name, weights[any(folder.rglob("*.safetensors"))], *cells]), "|", flush=True)
             failed += [] if fine else [name]
         print("\n| repository | result |\n|---|---|")
-        print("| skt/kobert-base-v1 |", refused("skt/kobert-base-v1", kobert) or "loads", "|")
         marker = ROOT / "marker"
         unsafe = {"code of its own": remote_code, "malicious pickle": lambda folder: malicious(folder, marker)}
         for number, (title, write) in enumerate(unsafe.items()):

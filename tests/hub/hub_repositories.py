@@ -195,6 +195,8 @@ def koelectra(directory: Path) -> None:
     torch.manual_seed(2)
     config = ElectraConfig(vocab_size=size, embedding_size=HIDDEN, max_position_embeddings=POSITIONS, **SIZES)
     _save(directory, ElectraForPreTraining(config), pickled=True)
+    for unwanted in ("training_args.bin", "optimizer.bin", "pytorch_model.fp16.bin", "tf_model.h5"):
+        (directory / unwanted).write_bytes(b"not needed")
 
 
 def kf_deberta(directory: Path) -> None:
@@ -409,8 +411,9 @@ def layouts() -> dict[str, Writer]:
         "klue/bert-base": klue_bert,
         "monologg/koelectra-base-v3-discriminator": koelectra,
         "kakaobank/kf-deberta-base": kf_deberta,
+        "skt/kobert-base-v1": kobert,
         "intfloat/multilingual-e5-small": e5,
-        "lightonai/modernbert-korean": modernbert,
+        "skt/A.X-Encoder-base": modernbert,
         "jhgan/ko-sroberta-multitask": lambda directory: old_sentence_transformer(directory, pickled=False),
         "jhgan/ko-sroberta-multitask-2021": lambda directory: old_sentence_transformer(directory, pickled=True),
         "snunlp/KR-SBERT-V40K-klueNLI-augSTS": kr_sbert,

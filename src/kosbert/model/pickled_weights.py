@@ -7,6 +7,7 @@ everything else. It happens once: the result is a directory in kosbert's cache, 
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,8 +31,7 @@ _MODULES_WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "BoW", "Asym", "R
 
 def is_weights_pickle(path: str) -> bool:
     """Return whether a file of a repository is a model's weights: not training_args.bin, optimizer.bin and the like."""
-    name = Path(path).name
-    return name.startswith("pytorch_model") and name.endswith(".bin")
+    return re.fullmatch(r"pytorch_model(-\d+-of-\d+)?\.bin", Path(path).name) is not None
 
 
 def folders_without_safetensors(directory: Path) -> list[Path]:
