@@ -92,8 +92,9 @@ def test_triplets_of_the_published_experiments(document, tmp_path, tiny_bert):
     )
     stage = {"name": "only", "data": source, "loss": loss, "epochs": 1}
     recipe = Recipe.parse(document | {"stages": [stage], "train": {"batch_size": 4, "no_duplicates": True}})
-    datasets = DataModule(recipe, None).train_datasets(recipe.stages[0], load_torch(tiny_bert).sentence_transformer)
-    batches = list(make_sampler(datasets, recipe.train, 0, epochs=1).from_step(0))
+    model = load_torch(tiny_bert).sentence_transformer
+    datasets = DataModule(recipe, None).train_datasets(recipe.stages[0], model)
+    batches = list(make_sampler(model, datasets, recipe.train, 0, epochs=1).from_step(0))
     assert [len(batch.rows) for batch in batches] == [4] * 6
     for batch in batches:
         texts = [int(column[row]) for column in datasets[0].columns for row in batch.rows]
