@@ -76,10 +76,12 @@ class Sentences(Sequence[str]):
         return count
 
     def stripped(self) -> "Sentences":
-        """Return the sentences without white space at both ends, as `str.strip` does."""
+        """Return the sentences without white space at both ends, as `str.strip` does; itself if none has any."""
         import pyarrow.compute as pc
 
-        return Sentences(pc.utf8_trim_whitespace(self.array))
+        array = self.array
+        stripped = pc.utf8_trim_whitespace(array)
+        return self if stripped.equals(array) else Sentences(stripped)
 
     def distinct(self) -> tuple["Sentences", Numbers]:
         """Return the distinct sentences in order of appearance, and for each sentence the number of its equal."""

@@ -149,8 +149,8 @@ def _labeled_pairs(rows: Columns, _: NLIOptions) -> TrainColumns | None:
 def _triplets(rows: Columns, nli: NLIOptions) -> TrainColumns | None:
     parts = [part for part in rows.parts if part.kind is Triplet]
     sentences, nli_columns = rows.sentences, _nli_columns(rows)
-    if nli.triplets != "all":  # as the published scripts: equal but for white space is equal
-        sentences, numbers = sentences.stripped().distinct()
+    if nli.triplets != "all" and (stripped := sentences.stripped()) is not sentences:  # as in the published scripts
+        sentences, numbers = stripped.distinct()
         parts = [Part(part.kind, tuple(numbers[column] for column in part.texts)) for part in parts]
         nli_columns = NLIColumns(numbers[nli_columns.premises], numbers[nli_columns.hypotheses], nli_columns.labels)
     triplets = nli_columns.triplets(nli.triplets, both_directions=nli.both_directions, seed=nli.seed)
