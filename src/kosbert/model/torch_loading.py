@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WeightedLayerPooling
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
 
 from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.model.directory import find_model, read_card
@@ -38,10 +41,11 @@ def load_torch(
         raise
     except Exception as error:  # a damaged file raises whatever its reader raises
         raise _explained(str(name), directory, error) from error
-    if type(model.tokenizer).__name__.startswith("XLNet") and model[0].config.model_type != "xlnet":
+    if type(model.tokenizer).__name__.startswith("XLNet") and model[0].config.model_type == "bert":
+        model[0].processor = _kobert_tokenizer(model.tokenizer)
         logger.warning(
-            "%s names XLNet's tokenizer (KoBERT does): [CLS] comes last, which it was not pretrained with; the "
-            "embeddings are those of sentence-transformers, but another backbone will be better",
+            "%s names XLNet's tokenizer, which puts [CLS] last and pads on the left; kosbert puts [CLS] first, as in "
+            "pretraining, so embeddings differ from those of sentence-transformers until the model is saved",
             name,
         )
     _limit_length(model, max_length)
@@ -66,6 +70,25 @@ def _read(directory: Path, pooling: str | None, device: str) -> SentenceTransfor
         return model
     backbone = Transformer(str(directory), **options)
     return SentenceTransformer(modules=[backbone, *_pooling_modules(backbone, pooling or "mean")], device=device)
+
+
+def _kobert_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
+    """Return the tokenizer of skt/kobert-base-v1 as it was in pretraining: [CLS] text [SEP], padded on the right.
+
+    The repository names XLNetTokenizer, because its authors' own class, which is not on the hub, is derived from it.
+    """
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    cls, sep = tokenizer.cls_token, tokenizer.sep_token
+    backend.post_processor = TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:1 {sep}:1",
+        special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
+    )
+    names = ("unk_token", "pad_token", "cls_token", "sep_token", "mask_token")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=tokenizer.model_max_length, padding_side="right",
+        **{name: getattr(tokenizer, name) for name in names},
+    )  # fmt: skip
 
 
 def best_device() -> str:
