@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := dev,mteb,notebook,onnx,search,serve,milvus,ray
+EXTRAS := dev,lora,mteb,notebook,onnx,search,serve,milvus,ray
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
