@@ -113,6 +113,7 @@ def test_doctor_reports_versions_data_and_advice() -> None:
     report = run_json("doctor", "--json", KOSBERT_DATA="")
     assert report["kosbert"] == kosbert.__version__
     assert report["versions"]["torch"]
+    assert report["hardware"]["training_dtype"] in ("float32", "bfloat16", "float16")
     assert "sample" in report["data"]["available"]
     assert report["data"]["offline"] is True
     assert any("kosbert data fetch korsts" in line for line in report["advice"])

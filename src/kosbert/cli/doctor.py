@@ -75,8 +75,12 @@ def _hardware() -> dict[str, Any]:
         import torch
 
         from kosbert.model import best_device
+        from kosbert.model.precision import device_name, training_dtype
 
-        hardware |= {"threads": torch.get_num_threads(), "device": best_device()}
+        device = torch.device(best_device())
+        dtype = str(training_dtype(device)).removeprefix("torch.")
+        hardware |= {"threads": torch.get_num_threads(), "device": device.type}
+        hardware |= {"device_name": device_name(device), "training_dtype": dtype}
     return hardware
 
 
