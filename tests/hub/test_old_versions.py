@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 import kosbert
 from kosbert.model import TorchEncoder
 from kosbert.model.directory import builtin_directory
+from kosbert.training import Recipe, train
 
 OLD_VERSIONS = [
     *("sentence-transformers==5.1.2", "transformers==4.57.6", "tokenizers==0.22.2", "huggingface-hub==0.36.2"),
@@ -48,6 +49,21 @@ def old_versions(tmp_path_factory) -> Path:
     return directory
 
 
+def _train(backbone: Path, out: Path) -> Path:
+    """Train two steps; check that the result opens in version 6 and has what text-embeddings-inference parses."""
+    recipe = Recipe.load("sts", ["sample"], ["max_length=32", "dev=[]", "test=[]", "train.evals_per_epoch=0"])
+    stage = recipe.stages[0].model_copy(update={"epochs": None, "steps": 2})
+    path = train(recipe.model_copy(update={"backbone": str(backbone), "stages": [stage]}), out).path
+    pooling = json.loads((path / "1_Pooling" / "config.json").read_text(encoding="utf-8"))
+    assert [key for key, value in pooling.items() if value is True] == ["pooling_mode_mean_tokens", "include_prompt"]
+    assert {"pooling_mode_cls_token", "pooling_mode_lasttoken"} <= set(pooling)
+    settings = json.loads((path / "sentence_bert_config.json").read_text(encoding="utf-8"))
+    assert settings["max_seq_length"] == 32
+    vectors = SentenceTransformer(str(path), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(vectors, kosbert.load(path).encode(SENTENCES), atol=1e-5)
+    return path
+
+
 @pytest.mark.slow
 def test_saved_models_open_in_version_5(old_versions, tmp_path, monkeypatch):
     monkeypatch.setenv("KOSBERT_CACHE", str(tmp_path / "cache"))
@@ -64,6 +80,8 @@ def test_saved_models_open_in_version_5(old_versions, tmp_path, monkeypatch):
     expected = {}
     for name, encoder in encoders.items():
         expected[str(encoder.save(tmp_path / name))] = encoder.encode(SENTENCES)
+    trained = _train(first, tmp_path / "run")
+    expected[str(trained)] = kosbert.load(trained).encode(SENTENCES)
     for name in ("builtin", "builtin-base"):
         (tmp_path / name).symlink_to(builtin_directory(name))
         expected[str(tmp_path / name)] = kosbert.load(name, backend="torch").encode(SENTENCES)
