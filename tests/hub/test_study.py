@@ -33,4 +33,4 @@ def test_the_paper_preset_runs_on_a_hub_backbone(hub, repository_files, tmp_path
         assert run.record["provenance"]["backbone"]["commit"] == commit
     report = (tmp_path / "studies" / study / "report.md").read_text(encoding="utf-8")
     assert commit in report
-    assert "87.51" in report  # published dev scores by epoch
+    assert "This is a shortened run" in report
