@@ -17,10 +17,13 @@ SAMPLE = 1 << 20
 
 _LETTERS = 65_536  # characters of the sample that are counted
 _BLOCK = 1 << 20  # bytes
-_UNDECODABLE = "kosbert.undecodable"
+_HANDLER = "kosbert.undecodable"
+
+UNDECODABLE = "\udcff"
+"""A lone surrogate in place of bytes that cannot be decoded, where a row with them is rejected."""
 
 # A handler for every codec: "surrogateescape" cannot handle the ASCII bytes of UTF-16.
-codecs.register_error(_UNDECODABLE, lambda error: ("\udcff", getattr(error, "end", 0)))
+codecs.register_error(_HANDLER, lambda error: (UNDECODABLE, getattr(error, "end", 0)))
 
 
 def check_name(name: str) -> str:
@@ -104,7 +107,7 @@ def split_lines(stream: IO[bytes], encoding: str) -> Iterator[bytes]:
 
 def decode_line(line: bytes, encoding: str, *, strict: bool) -> str:
     """Decode a line; if not strict, undecodable bytes become lone surrogates, by which the row is rejected."""
-    return line.decode(encoding, "strict" if strict else _UNDECODABLE)
+    return line.decode(encoding, "strict" if strict else _HANDLER)
 
 
 def _decode(sample: bytes, encoding: str, is_whole: bool) -> str | None:
@@ -123,10 +126,10 @@ def _is_damaged_utf8(sample: bytes) -> bool:
 def _is_korean(text: str, *, or_ascii: bool = False) -> bool:
     """Return whether at least three of four letters beyond ASCII are syllables of KS X 1001, those that Korean uses.
 
-    Chinese, Japanese and Western text decoded as CP949 becomes Hanja and syllables that no Korean word has. Jamo
-    (ㅋㅋ), signs and emoji count neither way.
+    Chinese, Japanese and Western text decoded as CP949 becomes Hanja and syllables that no Korean word has; Hiragana
+    becomes Jamo, so that Jamo (ㅋㅋ) must not outnumber syllables. Signs and emoji count neither way.
     """
-    syllables = others = 0
+    syllables = jamo = others = 0
     for character in text[:_LETTERS]:
         if "가" <= character <= "힣":
             code = character.encode("cp949")
@@ -134,6 +137,8 @@ def _is_korean(text: str, *, or_ascii: bool = False) -> bool:
                 syllables += 1
             else:
                 others += 1
-        elif character > "\x7f" and character.isalpha() and not "ㄱ" <= character <= "ㅣ":
+        elif "ㄱ" <= character <= "ㅣ":
+            jamo += 1
+        elif character > "\x7f" and character.isalpha():
             others += 1
-    return syllables >= 3 * others and (syllables > 0 or (or_ascii and text[:_LETTERS].isascii()))
+    return syllables >= max(3 * others, jamo) and (syllables > 0 or (or_ascii and text[:_LETTERS].isascii()))

@@ -48,7 +48,7 @@ class SentenceStream:
                 raise UsageError("a text file has no columns and therefore no ids: omit --id-column")
             text_column = "text"
         self._text, self._id = text_column, id_column
-        if (columns := self.table.columns()) is not None:
+        if columns := self.table.columns():  # an empty file has none
             check_columns(path, columns, {"--text-column": text_column, "--id-column": id_column})
 
     def __iter__(self) -> Iterator[SentenceRow | Reject]:

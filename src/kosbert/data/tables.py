@@ -21,7 +21,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast, overload
 
-from kosbert.data.encodings import SAMPLE, check_name, decode_line, detect, first_undecodable, split_lines, utf16_order
+from kosbert.data.encodings import (
+    SAMPLE,
+    UNDECODABLE,
+    check_name,
+    decode_line,
+    detect,
+    first_undecodable,
+    split_lines,
+    utf16_order,
+)
 from kosbert.data.workbook import workbook_rows
 from kosbert.errors import KosbertError, UsageError, did_you_mean
 
@@ -224,6 +233,9 @@ class Table:
         cells = (cells for _, cells in self._cells("reject"))
         header = next((names for names in cells if isinstance(names, list) and names), [])
         self._tell = lambda: 0
+        if UNDECODABLE in "".join(header):
+            encoding = self.format.encoding
+            raise KosbertError(f"{self.path}, line 1: the column names are not {encoding}: name their --encoding")
         return header
 
     @overload
