@@ -63,12 +63,12 @@ def test_files_to_evaluate_on(kosbert) -> None:
     assert (code, "a.csv has no sheets: omit --sheet" in stderr) == (2, True)
 
 
-@pytest.mark.parametrize("kind", ["cp949", "xlsx"])
+@pytest.mark.parametrize("kind", ["cp949", "utf-16-be", "xlsx"])
 def test_dedup_writes_the_encoding_of_the_file(kosbert, kind) -> None:
     path = saved_as(kind)
     code, _, stderr = kosbert("mine", path, *COLUMNS, "--threshold", 1, "--dedup", "b.csv")
     assert code == 0, stderr
-    encoding = "utf-8-sig" if kind == "xlsx" else kind
+    encoding = {"cp949": "cp949", "utf-16-be": "utf-16", "xlsx": "utf-8-sig"}[kind]
     assert Path("b.csv").read_text(encoding=encoding) == TEXT
     if kind == "xlsx":
         code, _, stderr = kosbert("mine", path, *COLUMNS, "--dedup", "b.xlsx")

@@ -197,9 +197,10 @@ def test_wrong_names_of_encodings(name):
         check_name(name)
 
 
-def test_encoding_whose_lines_cannot_be_split():
+@pytest.mark.parametrize("name", ["utf-32", "iso2022_kr"])
+def test_encodings_whose_lines_cannot_be_split(name):
     with pytest.raises(UsageError, match="convert the file to UTF-8"):
-        check_name("utf-32")
+        check_name(name)
 
 
 def test_published_files_keep_their_encoding(tmp_path):

@@ -37,7 +37,8 @@ def check_name(name: str) -> str:
         ) from None
     if codec == "utf-8-sig":
         return "utf-8"
-    if line_feed != b"\n" and not codec.startswith("utf-16"):
+    is_stateful = codec.startswith(("iso2022", "hz"))  # a line depends on those before it
+    if is_stateful or (line_feed != b"\n" and not codec.startswith("utf-16")):
         raise UsageError(f"--encoding {name} is not supported: convert the file to UTF-8")
     return codec
 

@@ -1,4 +1,4 @@
-"""Rows of an .xlsx workbook, every cell as the text that a CSV file saved from it would hold."""
+"""Rows of an .xlsx workbook, every cell as text, as in a CSV file. Only its distinct strings are in memory."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from kosbert.errors import KosbertError, UsageError, did_you_mean
 
 
 def workbook_rows(path: Path, sheet: str = "") -> Iterator[tuple[int, list[str]]]:
-    """Yield number (from 1) and cells of every row that is not blank, in constant memory; formulas as their values.
+    """Yield number (from 1) and cells of every row that is not blank; formulas as their values.
 
     Rows have at least as many cells as the first one, the names of the columns.
 
