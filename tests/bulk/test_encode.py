@@ -72,11 +72,15 @@ def test_finished_job_is_not_repeated(file, model, tmp_path):
     assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (tmp_path / "out").iterdir()} == before
 
 
-def test_empty_file_gives_no_shards(model, tmp_path):
-    (tmp_path / "a.txt").write_text("", encoding="utf-8")
-    summary = encode_file(tmp_path / "a.txt", tmp_path / "out", model=model)
-    assert (summary.rows, summary.rejects, summary.shards) == (0, 0, 0)
-    assert list(read_shards(summary.path)) == []
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "it has no rows"), (" \n\n \n", r"all 3 rows were rejected \(line 1: empty\)")],
+)
+def test_file_without_sentences_is_an_error_that_leaves_nothing(content, message, model, tmp_path):
+    (tmp_path / "a.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(KosbertError, match=f"a.txt has no sentences: {message}"):
+        encode_file(tmp_path / "a.txt", tmp_path / "out", model=model, shard_size=2)
+    assert not (tmp_path / "out").exists()
 
 
 def test_directory_of_another_job_is_refused(file, model, tmp_path):
@@ -203,6 +207,6 @@ def test_command_reports_usage_errors(file, tmp_path, model):
         file, "--out", tmp_path / "o", "--format", "csv"
     )
     assert "add --engine ray" in stderr_of(file, "--out", tmp_path / "o", "--workers", 2)
-    assert "Ray writes Parquet" in stderr_of(file, "--out", tmp_path / "o", "--engine", "ray", "--keep-text")
+    assert "Ray reads and writes Parquet" in stderr_of(file, "--out", tmp_path / "o", "--engine", "ray", "--keep-text")
     assert "there is no file" in stderr_of(tmp_path / "none.txt", "--out", tmp_path / "o", "--model", model)
     assert not (tmp_path / "o").exists()

@@ -110,7 +110,7 @@ def test_errors_of_names_and_files_are_those_of_read_records(tmp_path):
     with pytest.raises(UsageError, match=r"there is no file b\.tsv: give a path that exists"):
         read_columns("b.tsv")
     (tmp_path / "empty.txt").write_text("", encoding="utf-8")
-    with pytest.raises(UsageError, match="has no rows: give a file with at least one"):
+    with pytest.raises(KosbertError, match="has no rows: give a file with at least one"):
         read_columns(str(tmp_path / "empty.txt"))
 
 

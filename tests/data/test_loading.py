@@ -72,7 +72,7 @@ def test_unusable_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         read_file(tmp_path / "missing.tsv")
     (tmp_path / "empty.tsv").write_text("sentence1\tsentence2\tscore\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="has no rows"):
+    with pytest.raises(KosbertError, match="has no rows"):
         read_file(tmp_path / "empty.tsv")
     (tmp_path / "a.parquet").write_bytes(b"not parquet")
     with pytest.raises(KosbertError, match="not a readable Parquet file"):

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from pyarrow import parquet
 
+from kosbert.data.sentences import SentenceRow, SentenceStream, read_sentences
 from kosbert.data.tables import (
     CSV,
     JSON,
@@ -19,10 +20,7 @@ from kosbert.data.tables import (
     TSV,
     Reject,
     Row,
-    SentenceRow,
-    SentenceStream,
     Table,
-    read_sentences,
 )
 from kosbert.errors import KosbertError, UsageError
 
@@ -127,7 +125,8 @@ def test_rejects_of_csv(tmp_path):
         ("SentenceRow", 2), ("Reject", 3), ("Reject", 4), ("Reject", 5), ("SentenceRow", 6),
     ]  # fmt: skip
     assert [row.reason for row in rows if isinstance(row, Reject)] == [
-        "1 fields where 2 are expected", "3 fields where 2 are expected", "not UTF-8",
+        "1 fields where 2 are expected", "3 fields where 2 are expected",
+        "not UTF-8; another encoding needs --encoding",
     ]  # fmt: skip
 
 
@@ -262,7 +261,7 @@ def test_read_sentences_warns_about_rows_without_text(tmp_path, caplog):
     assert read_sentences(tmp_path / "a.jsonl").texts == ["비", "7"]
     assert "1 rows of" in caplog.text
     (tmp_path / "b.txt").write_text(" \n", encoding="utf-8")
-    with pytest.raises(UsageError, match="has no sentences"):
+    with pytest.raises(KosbertError, match="has no sentences: none of its 1 rows has text in 'text'"):
         read_sentences(tmp_path / "b.txt")
 
 

@@ -5,6 +5,7 @@ for ids, vectors in read_shards("vectors"): ...
 """
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from kosbert.bulk.embedding_cache import EmbeddingCache
 from kosbert.bulk.shards import ShardFormat, ShardWriter
-from kosbert.data.tables import Reject, SentenceRow, SentenceStream
-from kosbert.errors import UsageError
+from kosbert.data.sentences import SentenceRow, SentenceStream
+from kosbert.data.tables import Reject
+from kosbert.errors import KosbertError, UsageError
 from kosbert.model.batching import WINDOW
 from kosbert.model.directory import model_checksum
 from kosbert.model.encoder import Encoder
@@ -51,6 +53,8 @@ def encode_file(
     model: str | Path | Encoder = "builtin",
     text_column: str = "text",
     id_column: str = "",
+    encoding: str = "",
+    sheet: str = "",
     format: ShardFormat = "parquet",
     precision: Precision = "float32",
     truncate_dim: int | None = None,
@@ -61,12 +65,16 @@ def encode_file(
 ) -> EncodeSummary:
     """Encode the sentences of a file into a directory of shards; a second call resumes the first.
 
+    A file without a usable sentence is an error, and nothing is written.
+
     Args:
-        source: a .txt, .csv, .tsv, .json, .jsonl or .parquet file, all but the last also with .gz or .zst.
+        source: a .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx file; text formats also with .gz or .zst.
         out: a new or empty directory, or that of an interrupted job.
         model: an encoder or the name of one.
         text_column: the column with the sentences.
         id_column: the column with their ids; the line number by default.
+        encoding: of the text; detected by default.
+        sheet: of an .xlsx file; the first by default.
         format: parquet, or npy with the ids in a second file.
         precision: float32, or float16 for half the size.
         truncate_dim: keep only the first dimensions.
@@ -78,7 +86,7 @@ def encode_file(
     if shard_size < 1:
         raise UsageError(f"a shard of {shard_size} rows is impossible; give 1 or more")
     source = Path(source)
-    stream = SentenceStream(source, text_column=text_column, id_column=id_column)
+    stream = SentenceStream(source, text_column=text_column, id_column=id_column, encoding=encoding, sheet=sheet)
     encoder = model if isinstance(model, Encoder) else load(model)
     dim = truncate_dim or encoder.dim
     settings = {
@@ -88,6 +96,8 @@ def encode_file(
             "sha256_of_ends": _checksum_of_ends(source),
             "text_column": text_column,
             "id_column": id_column,
+            "encoding": stream.table.format.encoding,
+            "sheet": sheet,
         },
         "model": {
             "name": encoder.source,
@@ -113,7 +123,7 @@ def encode_file(
             shards = {"shards": float(len(manifest.shards))}
             on_progress(ProgressEvent(task, table.position, table.size, "bytes", metrics=shards))
 
-    cache = EmbeddingCache(encode, dim)
+    is_new, cache = not Path(out).exists(), EmbeddingCache(encode, dim)
     with ShardWriter.open(Path(out), settings, format) as writer:
         manifest = writer.manifest
         if not manifest.finished:
@@ -128,6 +138,12 @@ def encode_file(
             blocks = _encode_windows(sentences, cache, report)
             writer.add(sentences, blocks, rejects, keep_text=keep_text, last=len(records) < shard_size)
             report()
+        first_reject = "" if manifest.rows else writer.discard()
+    if not manifest.rows:
+        if is_new:
+            shutil.rmtree(out)
+        reason = f"all {manifest.rejects:,} rows were rejected ({first_reject})" if first_reject else "it has no rows"
+        raise KosbertError(f"{source} has no sentences: {reason}, give a file with at least one")
     return EncodeSummary(Path(out), manifest.rows, manifest.rejects, len(manifest.shards), cache.hits)
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from kosbert.data.tables import Reject, SentenceRow
+from kosbert.data.sentences import SentenceRow
+from kosbert.data.tables import Reject
 from kosbert.errors import KosbertError, UsageError
 from kosbert.files import atomic_write, disk_error, remove_partial, try_lock
 
@@ -142,6 +143,18 @@ class ShardWriter:
             manifest.records += len(sentences) + len(rejects)
             manifest.finished = last
             self._write_manifest(manifest)
+
+    def discard(self) -> str:
+        """Delete what the job has written, because it has no vectors; return its first reject as `line N: reason`."""
+        rejects = self._directory / _REJECTS
+        first = ""
+        if rejects.is_file():
+            with rejects.open(encoding="utf-8") as lines:
+                reject = json.loads(next(lines))
+            first = f"line {reject['line']}: {reject['reason']}"
+            rejects.unlink()
+        (self._directory / _MANIFEST).unlink()
+        return first
 
     def _write_npy(
         self, stem: str, sentences: Sequence[SentenceRow], blocks: Iterable[NDArray[Any]], keep_text: bool

@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, out, print_json, wrapped
+from kosbert.cli.output import DataDirOption, EncodingOption, JsonOption, SheetOption, out, print_json, wrapped
 from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def bench(
     join: Annotated[int, typer.Option(min=1, help="Sentences per text; more give long documents.")] = 1,
     rounds: Annotated[int, typer.Option(min=2, help="Measurements of each method.")] = 5,
     figure: Annotated[Path | None, typer.Option(help="Draw the ratios into this SVG file.", show_default=False)] = None,
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -37,7 +39,7 @@ def bench(
     from kosbert.data.loading import read_records
     from kosbert.data.records import sentences_of
 
-    rows = read_records(on, data_dir=data_dir)
+    rows = read_records(on, encoding=encoding, sheet=sheet, data_dir=data_dir)
     distinct = list(dict.fromkeys(text for row in rows for text in sentences_of(row) if text.strip()))
     shuffled = [distinct[index] for index in np.random.default_rng(0).permutation(len(distinct))]
     texts = [" ".join(shuffled[start : start + join]) for start in range(0, len(shuffled), join)][:sentences]

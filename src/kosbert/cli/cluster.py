@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
-from kosbert.cli.output import JsonOption, out, print_json, wrapped
+from kosbert.cli.output import EncodingOption, JsonOption, SheetOption, out, print_json, wrapped
 from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def cluster(
     ] = None,
     model: ModelOption = "builtin",
     text_column: TextColumnOption = "text",
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     json: JsonOption = False,
 ) -> None:
@@ -39,8 +41,8 @@ def cluster(
     config = ClusteringConfig(method, n_clusters, threshold, min_cluster_size, seed)
     with progress_bars() as on_progress:
         report = cluster_file(
-            file, config=config, model=model, text_column=text_column, representatives=representatives,
-            resamples=resamples, map_path=map_path, on_progress=on_progress,
+            file, config=config, model=model, text_column=text_column, encoding=encoding, sheet=sheet,
+            representatives=representatives, resamples=resamples, map_path=map_path, on_progress=on_progress,
         )  # fmt: skip
     if json:
         print_json(report.to_dict())

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kosbert.cli.output import JsonOption, ModelOption, out, print_json
+from kosbert.cli.output import EncodingOption, JsonOption, ModelOption, SheetOption, out, print_json
 from kosbert.errors import UsageError
 from kosbert.progress import progress_bars
 
@@ -12,11 +12,13 @@ _FORMATS, _PRECISIONS, _ENGINES = ("parquet", "npy"), ("float32", "float16"), ("
 
 
 def encode(
-    source: Annotated[str, typer.Argument(metavar="IN", help="Text, CSV, TSV, JSON Lines or Parquet; .gz, .zst.")],
+    source: Annotated[str, typer.Argument(metavar="IN", help="Text, CSV, TSV, JSON Lines, Parquet, .xlsx; .gz, .zst.")],
     directory: Annotated[str, typer.Option("--out", help="Output directory, new or empty.", show_default=False)],
     model: ModelOption = "builtin",
     text_column: Annotated[str, typer.Option(help="Column with the sentences.")] = "text",
     id_column: Annotated[str, typer.Option(help="Column with ids; default: the line number.")] = "",
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     format: Annotated[str, typer.Option(help="parquet or npy.")] = "parquet",
     precision: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
     dim: Annotated[int | None, typer.Option(min=1, help="Keep only the first dimensions.", show_default=False)] = None,
@@ -38,9 +40,10 @@ def encode(
         if value not in choices:
             raise UsageError(f"{option} {value} does not exist: choose {' or '.join(choices)}")
     if engine == "ray":
-        if format != "parquet" or id_column or keep_text:
+        if format != "parquet" or id_column or keep_text or encoding or sheet:
             raise UsageError(
-                "Ray writes Parquet with every column of the input: drop --format, --id-column, --keep-text"
+                "Ray reads and writes Parquet with every column of the input: drop --format, --id-column, --keep-text, "
+                "--encoding, --sheet"
             )
         _encode_on_ray(
             source, directory, json, model=model, address=address or None, workers=workers, text_column=text_column,
@@ -51,7 +54,8 @@ def encode(
         raise UsageError("--address and --workers are for a cluster: add --engine ray")
     with progress_bars() as on_progress:
         summary = encode_file(
-            source, directory, model=model, text_column=text_column, id_column=id_column, format=format,  # type: ignore[arg-type]
+            source, directory, model=model, text_column=text_column, id_column=id_column,
+            encoding=encoding, sheet=sheet, format=format,  # type: ignore[arg-type]
             precision=precision, truncate_dim=dim, normalize_embeddings=normalize, keep_text=keep_text,  # type: ignore[arg-type]
             shard_size=shard_size, on_progress=on_progress,
         )  # fmt: skip

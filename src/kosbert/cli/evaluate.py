@@ -9,7 +9,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
+from kosbert.cli.output import DataDirOption, EncodingOption, JsonOption, SheetOption, err, out, print_json
 from kosbert.errors import KosbertError, UsageError
 from kosbert.progress import ProgressEvent, progress_bars
 
@@ -53,6 +53,8 @@ def evaluate(
         str, typer.Option(metavar="SPLIT", help="Also score with and without pairs leaked from this training split.")
     ] = "",
     column: ColumnOption = None,
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples of the intervals.")] = 2_000,
     seed: SeedOption = 0,
     data_dir: DataDirOption = None,
@@ -69,12 +71,12 @@ def evaluate(
         arguments = ["builtin", *arguments]
     model_count = 0 if vectors else 1
     models = _models(arguments, model_count, "MODEL, or --vectors A.npy B.npy")
-    datasets = _datasets(on, arguments[model_count:], column, data_dir)
+    datasets = _datasets(on, arguments[model_count:], column, data_dir, encoding=encoding, sheet=sheet)
     if vectors and len(datasets) > 1:
         raise UsageError(
             f"one pair of vector files fits one set, not {len(datasets)}: give --vectors with a single --on"
         )
-    training_rows = read_records(training, data_dir=data_dir) if training else None
+    training_rows = read_records(training, encoding=encoding, sheet=sheet, data_dir=data_dir) if training else None
     settings: dict[str, Any] = {"slices": slices, "training": training_rows, "resamples": resamples, "seed": seed}
     runs: dict[str, list[EvaluationResult]] = {}
     if vectors:
@@ -105,6 +107,8 @@ def compare(
     on: OnOption = None,
     coefficient: Annotated[str, typer.Option(help="spearman or pearson.")] = "spearman",
     column: ColumnOption = None,
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     resamples: Annotated[int, typer.Option(min=100, help="Resamples of bootstrap and randomization test.")] = 10_000,
     seed: SeedOption = 0,
     data_dir: DataDirOption = None,
@@ -114,7 +118,7 @@ def compare(
     from kosbert.evaluation.evaluate import compare_models
 
     first, second = _models(arguments or [], 2, "two models, A and B")
-    datasets = _datasets(on, (arguments or [])[2:], column, data_dir)
+    datasets = _datasets(on, (arguments or [])[2:], column, data_dir, encoding=encoding, sheet=sheet)
     encoders = [_load_encoder(model, data_dir) for model in (first, second)]
     with progress_bars() as on_progress:
         results = compare_models(
@@ -155,8 +159,9 @@ def _expand_pattern(model: str) -> list[str]:
 
 
 def _datasets(
-    on: Iterable[str] | None, more: Iterable[str], column: Iterable[str] | None, data_dir: Path | None
-) -> list["STSDataset"]:
+    on: Iterable[str] | None, more: Iterable[str], column: Iterable[str] | None, data_dir: Path | None,
+    *, encoding: str, sheet: str,
+) -> list["STSDataset"]:  # fmt: skip
     """Read the datasets of `--on`, each once; a value may hold several, separated by commas."""
     from kosbert.evaluation.evaluate import parse_columns, read_set
 
@@ -168,7 +173,10 @@ def _datasets(
     columns = parse_columns(column or ())
     with progress_bars() as on_progress:
         return [
-            read_set(reference, data_dir=data_dir, columns=columns, on_progress=on_progress) for reference in references
+            read_set(
+                reference, data_dir=data_dir, columns=columns, encoding=encoding, sheet=sheet, on_progress=on_progress
+            )
+            for reference in references
         ]
 
 

@@ -2,11 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json
+from kosbert.cli.output import DataDirOption, EncodingOption, JsonOption, SheetOption, err, out, print_json
 from kosbert.errors import UsageError
 
 _FORMATS = ("onnx", "torch", "both")
@@ -35,6 +35,8 @@ def export(
             show_default=False,
         ),
     ] = None,
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -47,12 +49,13 @@ def export(
     if format not in _FORMATS:
         raise UsageError(f"there is no format {format!r}: choose {', '.join(_FORMATS)}")
     target = directory or Path(f"{Path(model).name}-{'int8' if int8 else format}")
-    gate_pairs = (gate, read_set(gate, data_dir=data_dir).pairs) if int8 else None
+    options: Any = {"encoding": encoding, "sheet": sheet, "data_dir": data_dir}
+    gate_pairs = (gate, read_set(gate, **options).pairs) if int8 else None
     if pca and dim is None:
         raise UsageError("PCA reduces the dimensions: give their number with --dim")
-    rows = read_records(pca, data_dir=data_dir) if pca else []
+    rows = read_records(pca, **options) if pca else []
     pca_sentences = [text for row in rows for text in sentences_of(row)] if pca else None
-    evaluate_on = {name: read_set(name, data_dir=data_dir).pairs for name in report or ()}
+    evaluate_on = {name: read_set(name, **options).pairs for name in report or ()}
     with err.status("exporting"):
         result = run(
             model, target, format=format, int8=int8, dim=dim, gate=gate_pairs, max_drop=max_drop,  # type: ignore[arg-type]

@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
-from kosbert.cli.output import DataDirOption, JsonOption, out, print_json
+from kosbert.cli.output import DataDirOption, EncodingOption, JsonOption, SheetOption, out, print_json
 from kosbert.progress import progress_bars
 
 app = typer.Typer(help="Build, change and evaluate search indexes.", no_args_is_help=True)
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A .txt, .csv, .tsv, .json, .jsonl or .parquet file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx file.", show_default=False
+    ),
 ]
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="An index.", show_default=False)]
 IndexOption = Annotated[Path, typer.Option("--index", metavar="DIR", help="An index.", show_default=False)]
@@ -45,6 +48,8 @@ def build(
     ] = "",
     text_column: TextColumnOption = "text",
     id_column: IdColumnOption = "",
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     hybrid: Annotated[bool, typer.Option("--hybrid", help="Also index BM25, for search --hybrid.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing index.")] = False,
     json: JsonOption = False,
@@ -55,7 +60,8 @@ def build(
     with progress_bars() as on_progress:
         summary = build_index(
             file, directory, model=model, backend=backend, precision=precision, uri=uri, text_column=text_column,
-            id_column=id_column, hybrid=hybrid, overwrite=overwrite, on_progress=on_progress,
+            id_column=id_column, encoding=encoding, sheet=sheet, hybrid=hybrid, overwrite=overwrite,
+            on_progress=on_progress,
         )  # fmt: skip
     if json:
         print_json(asdict(summary))
@@ -74,6 +80,8 @@ def add(
     upsert: Annotated[bool, typer.Option("--upsert", help="Replace sentences whose id is already there.")] = False,
     text_column: TextColumnOption = "text",
     id_column: IdColumnOption = "",
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     json: JsonOption = False,
 ) -> None:
     """Add the sentences of a file atomically: after a crash the index has all of them or none."""
@@ -81,8 +89,9 @@ def add(
 
     with progress_bars() as on_progress:
         summary = add_to_index(
-            file, directory, upsert=upsert, text_column=text_column, id_column=id_column, on_progress=on_progress
-        )
+            file, directory, upsert=upsert, text_column=text_column, id_column=id_column, encoding=encoding,
+            sheet=sheet, on_progress=on_progress,
+        )  # fmt: skip
     if json:
         print_json(asdict(summary))
         return

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from kosbert.cli.index import FileArgument, ModelOption, TextColumnOption
-from kosbert.cli.output import JsonOption, out, print_json, wrapped
+from kosbert.cli.output import EncodingOption, JsonOption, SheetOption, out, print_json, wrapped
 from kosbert.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def mine(
     ] = None,
     model: ModelOption = "builtin",
     text_column: TextColumnOption = "text",
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     json: JsonOption = False,
 ) -> None:
     """Find the most similar pairs and the duplicates of a file; --dedup writes a copy without duplicates."""
@@ -34,8 +36,9 @@ def mine(
 
     with progress_bars() as on_progress:
         report = mine_file(
-            file, k=k, threshold=threshold, dedup=dedup, model=model, text_column=text_column, on_progress=on_progress
-        )
+            file, k=k, threshold=threshold, dedup=dedup, model=model, text_column=text_column, encoding=encoding,
+            sheet=sheet, on_progress=on_progress,
+        )  # fmt: skip
     if json:
         print_json(report.to_dict())
         return

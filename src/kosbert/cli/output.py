@@ -14,6 +14,10 @@ DataDirOption = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar="KOSBERT_DATA", help="Directory with the data sets.", show_default=False),
 ]
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", help="Of text files: cp949, utf-16, …; detected by default.", show_default=False)
+]
+SheetOption = Annotated[str, typer.Option("--sheet", help="Of .xlsx files; the first by default.", show_default=False)]
 
 
 class _PipeConsole(Console):

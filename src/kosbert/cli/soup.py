@@ -1,12 +1,12 @@
 """`kosbert soup`: average the weights of models."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from kosbert.cli.output import DataDirOption, JsonOption, err, out, print_json, wrapped
+from kosbert.cli.output import DataDirOption, EncodingOption, JsonOption, SheetOption, err, out, print_json, wrapped
 
 
 def soup(
@@ -20,6 +20,8 @@ def soup(
         list[float] | None,
         typer.Option("--weight", help="One per model: average all, with no selection.", show_default=False),
     ] = None,
+    encoding: EncodingOption = "",
+    sheet: SheetOption = "",
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -27,7 +29,8 @@ def soup(
     from kosbert.evaluation.evaluate import read_set
     from kosbert.training.soup import soup as make_soup
 
-    dev_sets = {name: read_set(name, data_dir=data_dir).pairs for name in dev or ["korsts-dev"]}
+    options: Any = {"encoding": encoding, "sheet": sheet, "data_dir": data_dir}
+    dev_sets = {name: read_set(name, **options).pairs for name in dev or ["korsts-dev"]}
     with err.status("evaluating averages"):
         result = make_soup(models, dev_sets, directory, weights=weights)
     if json:

@@ -188,12 +188,16 @@ def read_columns(
     references: str | Sequence[str],
     *,
     columns: dict[str, str] | None = None,
+    encoding: str = "",
+    sheet: str = "",
     data_dir: Path | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> Columns:
     """Read splits and user files as `read_records` does, into columns."""
     blocks: list[_Block] = []
-    for source in open_sources(references, columns=columns, data_dir=data_dir, on_progress=on_progress):
+    for source in open_sources(
+        references, columns=columns, encoding=encoding, sheet=sheet, data_dir=data_dir, on_progress=on_progress
+    ):
         plain = _plain_blocks(source.read, source.paths) if isinstance(source.read, TableReader) else None
         source_blocks = list(_blocks_of_records(source.read(source.paths))) if plain is None else plain
         check_row_count(source, sum(len(block.texts[0]) for block in source_blocks))

@@ -12,7 +12,7 @@ from kosbert.data.locate import available, locate
 from kosbert.data.readers import Maker, Reader, labeled, labeled_pair, reader, scored, sentence, triplet
 from kosbert.data.records import Record
 from kosbert.data.registry import resolve
-from kosbert.data.tables import Table, table_format
+from kosbert.data.tables import Table, user_format
 from kosbert.errors import KosbertError, UsageError, did_you_mean
 from kosbert.files import offline
 from kosbert.progress import ProgressCallback
@@ -85,6 +85,8 @@ def read_records(
     references: str | Sequence[str],
     *,
     columns: Mapping[str, str] | None = None,
+    encoding: str = "",
+    sheet: str = "",
     data_dir: Path | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> list[Record]:
@@ -93,10 +95,14 @@ def read_records(
     Args:
         references: one name or path, or several.
         columns: role -> column name, for files (see `read_file`).
+        encoding: of text files; detected by default.
+        sheet: of .xlsx files; the first by default.
         data_dir: where to look for data sets first.
         on_progress: called while files are downloaded.
     """
-    sources = open_sources(references, columns=columns, data_dir=data_dir, on_progress=on_progress)
+    sources = open_sources(
+        references, columns=columns, encoding=encoding, sheet=sheet, data_dir=data_dir, on_progress=on_progress
+    )
     return [record for source in sources for record in source.records()]
 
 
@@ -104,6 +110,8 @@ def open_sources(
     references: str | Sequence[str],
     *,
     columns: Mapping[str, str] | None = None,
+    encoding: str = "",
+    sheet: str = "",
     data_dir: Path | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> Iterator[Source]:
@@ -111,7 +119,7 @@ def open_sources(
     for reference in [references] if isinstance(references, str) else references:
         path = Path(reference)
         if path.is_file():
-            yield open_file(path, columns)
+            yield open_file(path, columns, encoding=encoding, sheet=sheet)
         elif path.suffix and not path.name.startswith("."):  # no data set has a dot in its name
             raise UsageError(f"there is no file {reference}: give a path that exists or the name of a split")
         else:
@@ -130,29 +138,34 @@ def _open_split(reference: str, data_dir: Path | None, on_progress: ProgressCall
         raise UsageError(str(error)) from error
 
 
-def read_file(path: str | Path, columns: Mapping[str, str] | None = None) -> list[Record]:
+def read_file(
+    path: str | Path, columns: Mapping[str, str] | None = None, *, encoding: str = "", sheet: str = ""
+) -> list[Record]:
     """Read a user's file into records.
 
     The columns decide the kind of record: `anchor, positive, negative` give triplets; `sentence1, sentence2` with
     `score` or `label` give pairs; `text` with or without `label` gives sentences.
 
     Args:
-        path: a file that `Table` reads (.csv, .tsv, .json, .jsonl, .parquet, .txt).
+        path: a file that `Table` reads (.csv, .tsv, .json, .jsonl, .parquet, .txt, .xlsx).
         columns: role (`sentence1`, `score`, …) -> the column name in the file, where they differ.
+        encoding: of the text; detected by default.
+        sheet: of an .xlsx file; the first by default.
     """
-    return list(open_file(Path(path), columns).records())
+    return list(open_file(Path(path), columns, encoding=encoding, sheet=sheet).records())
 
 
-def open_file(path: Path, columns: Mapping[str, str] | None = None) -> Source:
+def open_file(path: Path, columns: Mapping[str, str] | None = None, *, encoding: str = "", sheet: str = "") -> Source:
     """Open a user's file; the arguments are those of `read_file`."""
     columns = columns or {}
     for role in columns:
         if role not in ROLES:
             raise UsageError(f"{role!r} is not a role that a column can have: {did_you_mean(role, ROLES)}")
-    first = next(Table(path).rows(), None)
+    format = user_format(path, encoding=encoding, sheet=sheet)
+    first = next(Table(path, format).rows(), None)
     if first is None:
-        raise UsageError(f"{path} has no rows: give a file with at least one")
-    return Source(str(path), [path], reader(table_format(path), _maker(path, set(map(str, first.fields)), columns)))
+        raise KosbertError(f"{path} has no rows: give a file with at least one")
+    return Source(str(path), [path], reader(format, _maker(path, set(map(str, first.fields)), columns)))
 
 
 def _maker(path: Path, present: set[str], columns: Mapping[str, str]) -> Maker:

@@ -1,36 +1,42 @@
-"""The one table reader: text, CSV, TSV, JSON, JSON Lines and Parquet, plain or compressed with gzip or zstandard.
+"""The one table reader: text, CSV, TSV, JSON, JSON Lines, Parquet and .xlsx; text also compressed (gzip, zstandard).
 
     for row in Table(Path("reviews.csv.gz")).rows():
         print(row.line, row.text("review"), row.number("stars"))
 
-The file ending decides the format; data sets with their own layout pass a `TableFormat`. Rows are streamed in constant
-memory (except .json, which is one document). A malformed row is an error with file and line, or with
-`on_error="reject"` a `Reject` between the rows: one bad row in a billion must not stop a job that runs all night.
+The file ending decides the format and `data.encodings` the encoding; data sets with their own layout pass a
+`TableFormat`. Rows are streamed in constant memory (except .json, which is one document). A malformed row is an error
+with file and line, or with `on_error="reject"` a `Reject` between the rows: one bad row in a billion must not stop a
+job that runs all night.
 """
 
 import csv
 import gzip
 import io
 import json
-import logging
 import math
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast, overload
 
+from kosbert.data.encodings import (
+    SAMPLE,
+    UNDECODABLE,
+    check_name,
+    decode_line,
+    detect,
+    first_undecodable,
+    split_lines,
+    utf16_order,
+)
+from kosbert.data.workbook import workbook_rows
 from kosbert.errors import KosbertError, UsageError, did_you_mean
-from kosbert.text import clean
-
-logger = logging.getLogger(__name__)
 
 COMPRESSIONS = (".gz", ".zst")
 _PARQUET_BATCH = 4_096  # rows
 _MAX_CONTENT = 200  # characters of a rejected row that are kept
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 OnError = Literal["raise", "reject"]
 
@@ -40,21 +46,24 @@ class TableFormat:
     """How a file is split into rows.
 
     Args:
-        kind: text (one sentence per line), delimited, jsonl (one object per line), json (a list of objects) or parquet.
+        kind: text (one sentence per line), delimited, jsonl (one object per line), json (a list of objects), parquet
+            or xlsx.
         delimiter: between the cells of a delimited file.
         quoting: whether double quotes enclose cells (RFC 4180). TSV files have none: with csv's default quoting,
             KorSTS loses 46 train and 29 dev rows.
         header: the column names of a file without a header line.
         allow_extra_cells: accept rows with more cells than columns (STS benchmark: license text on some lines).
-        encoding: of text files; UTF-8 may begin with a byte order mark.
+        encoding: of text files; UTF-8 and UTF-16 may begin with a byte order mark.
+        sheet: of a workbook; the first by default.
     """
 
-    kind: Literal["text", "delimited", "jsonl", "json", "parquet"]
+    kind: Literal["text", "delimited", "jsonl", "json", "parquet", "xlsx"]
     delimiter: str = ""
     quoting: bool = False
     header: tuple[str, ...] = ()
     allow_extra_cells: bool = False
     encoding: str = "utf-8"
+    sheet: str = ""
 
 
 TEXT = TableFormat("text")
@@ -63,6 +72,7 @@ TSV = TableFormat("delimited", "\t")
 JSON = TableFormat("json")
 JSONL = TableFormat("jsonl")
 PARQUET = TableFormat("parquet")
+XLSX = TableFormat("xlsx", ",")
 
 FORMATS = {
     ".txt": TEXT,
@@ -72,8 +82,9 @@ FORMATS = {
     ".jsonl": JSONL,
     ".ndjson": JSONL,
     ".parquet": PARQUET,
+    ".xlsx": XLSX,
 }
-"""Format by file ending; all but Parquet also with .gz or .zst."""
+"""Format by file ending; text formats also with .gz or .zst."""
 
 
 def table_format(path: Path) -> TableFormat:
@@ -82,11 +93,48 @@ def table_format(path: Path) -> TableFormat:
     compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
     suffix = suffixes[-2:-1] if compressed else suffixes[-1:]
     format = FORMATS.get(suffix[0]) if suffix else None
-    if format is None or (compressed and format is PARQUET):
+    if suffix == [".xls"]:
+        raise UsageError(f"{path.name} has the old Excel format: save it as .xlsx or CSV")
+    if format is None or (compressed and format in (PARQUET, XLSX)):
         raise UsageError(
-            f"{path.name} has no known ending: use one of {', '.join(FORMATS)}, all but Parquet also with .gz or .zst"
+            f"{path.name} has no known ending: use one of {', '.join(FORMATS)}; text formats also with .gz or .zst"
         )
     return format
+
+
+def user_format(path: Path, *, encoding: str = "", sheet: str = "") -> TableFormat:
+    """Return the format of a user's file: by its ending, with the encoding that its first bytes show.
+
+    Args:
+        path: the file.
+        encoding: of the text; detected by default.
+        sheet: of an .xlsx file; the first by default.
+    """
+    format = table_format(path)
+    codec = check_name(encoding) if encoding else ""
+    _check_exists(path)
+    if sheet and format.kind != "xlsx":
+        raise UsageError(f"{path.name} has no sheets: omit --sheet, it is for .xlsx files")
+    if format.kind in ("parquet", "xlsx"):
+        if encoding:
+            raise UsageError(f"{path.name} is not a text file: omit --encoding")
+        return replace(format, sheet=sheet)
+    if not codec or codec == "utf-16":
+        with open_bytes(path) as stream:
+            sample = stream.read(SAMPLE)
+        codec = utf16_order(sample) if codec else detect(sample, is_whole=len(sample) < SAMPLE) or ""
+        if not codec:
+            line, byte = first_undecodable(sample)
+            raise KosbertError(
+                f"{path}, line {line}: byte {byte} is not UTF-8, and the text is not plainly Korean in CP949 or "
+                "UTF-16: name its encoding, e.g. --encoding cp949"
+            )
+    return replace(format, encoding=codec)
+
+
+def _check_exists(path: Path) -> None:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}: check the path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +202,13 @@ class Table:
 
     Args:
         path: the file.
-        format: how to read it; the file ending decides by default.
+        format: how to read it; that of `user_format` by default.
     """
 
     def __init__(self, path: Path, format: TableFormat | None = None) -> None:
         self.path = path
-        self.format = format or table_format(path)
-        if not path.is_file():
-            raise UsageError(f"there is no file {path}: check the path")
+        self.format = format or user_format(path)
+        _check_exists(path)
         self.size = path.stat().st_size
         self._tell: Callable[[], int] = lambda: 0
 
@@ -175,7 +222,7 @@ class Table:
         match self.format.kind:
             case "text":
                 return ["text"]
-            case "delimited":
+            case "delimited" | "xlsx":
                 return list(self.format.header) or self._header_line()
             case "parquet":
                 with self._parquet_file() as file:
@@ -186,6 +233,9 @@ class Table:
         cells = (cells for _, cells in self._cells("reject"))
         header = next((names for names in cells if isinstance(names, list) and names), [])
         self._tell = lambda: 0
+        if UNDECODABLE in "".join(header):
+            encoding = self.format.encoding
+            raise KosbertError(f"{self.path}, line 1: the column names are not {encoding}: name their --encoding")
         return header
 
     @overload
@@ -197,12 +247,13 @@ class Table:
 
         Args:
             on_error: "raise" stops at a malformed row with an error that names file and line. "reject" yields a
-                `Reject` in its place; bytes that cannot be decoded become lone surrogates (see `SentenceStream`).
+                `Reject` in its place; bytes that cannot be decoded become lone surrogates (see `data.sentences`).
             columns: read only these, where the format allows it (Parquet).
         """
         parsers = {
             "text": self._text,
             "delimited": self._delimited,
+            "xlsx": self._delimited,
             "jsonl": self._jsonl,
             "json": self._json,
         }
@@ -220,11 +271,11 @@ class Table:
         encoding = self.format.encoding
         with _open(self.path) as (file, stream):
             self._tell = file.tell
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(split_lines(stream, encoding), start=1):
                 try:
-                    text = line.decode(encoding, "strict" if on_error == "raise" else "surrogateescape")
+                    text = decode_line(line, encoding, strict=on_error == "raise")
                 except UnicodeDecodeError as error:
-                    reason = f"not {encoding} ({error.reason} at byte {error.start})"
+                    reason = f"not {encoding} ({error.reason} at byte {error.start}): correct it, or give --encoding"
                     raise KosbertError(f"{self.path}, line {number}: {reason}") from None
                 text = text.removeprefix("\ufeff") if number == 1 else text
                 yield number, text.removesuffix("\n").removesuffix("\r")
@@ -249,6 +300,10 @@ class Table:
                     yield _reject(number, f"{len(cells)} fields where {len(names)} are expected", content)
 
     def _cells(self, on_error: OnError) -> Iterator[tuple[int, list[str] | Reject]]:
+        if self.format.kind == "xlsx":
+            yield from workbook_rows(self.path, self.format.sheet)
+            self._tell = lambda: self.size
+            return
         if not self.format.quoting:
             for number, text in self.lines(on_error):
                 yield number, text.split(self.format.delimiter)
@@ -279,7 +334,7 @@ class Table:
     def _json(self, on_error: OnError) -> Iterator[Row | Reject]:
         with _open(self.path) as (_, stream):
             try:
-                values = json.loads(stream.read().decode("utf-8-sig"))
+                values = json.loads(stream.read().decode(self.format.encoding).removeprefix("\ufeff"))
             except (ValueError, RecursionError) as error:
                 raise KosbertError(f"{self.path} is not JSON ({error}): get the file again") from None
         self._tell = lambda: self.size
@@ -345,97 +400,3 @@ def check_columns(path: Path, present: Iterable[str], columns: Mapping[str, str]
     for option, column in columns.items():
         if column and column not in present:
             raise UsageError(f"{path.name} has no column {column!r} ({option}): {did_you_mean(column, present)}")
-
-
-# --- sentences with ids ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceRow:
-    """A sentence, its line (counted from 1) and its id."""
-
-    line: int
-    id: str
-    text: str
-
-
-class SentenceStream:
-    """The sentences of a file of any size; unusable rows are yielded as `Reject`.
-
-    Args:
-        path: a file that `Table` reads.
-        text_column: the column with the sentences (in a .txt file every line is one).
-        id_column: the column with their ids; the line number by default.
-    """
-
-    def __init__(self, path: Path, *, text_column: str = "text", id_column: str = "") -> None:
-        self.table = Table(path)
-        if self.table.format.kind == "text":
-            if id_column:
-                raise UsageError("a text file has no columns and therefore no ids: omit --id-column")
-            text_column = "text"
-        self._text, self._id = text_column, id_column
-        if (columns := self.table.columns()) is not None:
-            check_columns(path, columns, {"--text-column": text_column, "--id-column": id_column})
-
-    def __iter__(self) -> Iterator[SentenceRow | Reject]:
-        for row in self.table.rows("reject", columns=[name for name in (self._text, self._id) if name]):
-            yield row if isinstance(row, Reject) else self._sentence(row)
-
-    def _sentence(self, row: Row) -> SentenceRow | Reject:
-        text = row.fields.get(self._text)
-        if not isinstance(text, str):
-            missing = self._text not in row.fields
-            return row.reject(f"no column {self._text!r}" if missing else f"{self._text!r} is not text")
-        id = row.fields.get(self._id) if self._id else row.line
-        if id is None:
-            return row.reject(f"no id in {self._id!r}")
-        if _SURROGATES.search(text) or _SURROGATES.search(str(id)):
-            return row.reject("not UTF-8")
-        if not text.strip():
-            return row.reject("empty")
-        return SentenceRow(row.line, str(id), text)
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """The sentences of a file with their ids (if it has any), their other columns and their lines."""
-
-    texts: list[str]
-    ids: list[str] | None
-    metadata: list[dict[str, Any]]
-    lines: list[int]
-
-
-def read_sentences(path: Path, *, text_column: str = "", id_column: str = "") -> Sentences:
-    """Read the sentences of a file into memory, with all other columns as metadata.
-
-    Rows without text are skipped with a warning; malformed rows are errors.
-
-    Args:
-        path: a file that `Table` reads.
-        text_column: the column with the sentences; `text` by default.
-        id_column: the column with their ids, if there is one.
-    """
-    text_column = text_column or "text"
-    sentences = Sentences([], [] if id_column else None, [], [])
-    empty = 0
-    for row in Table(path).rows():
-        if not sentences.lines and not empty:
-            columns = {"--text-column": text_column, "--id-column": id_column}
-            check_columns(path, map(str, row.fields), columns)
-        text = "" if row.fields.get(text_column) is None else row.text(text_column)
-        if not clean(text):
-            empty += 1
-            continue
-        sentences.texts.append(text)
-        if sentences.ids is not None:
-            sentences.ids.append(row.text(id_column))
-        cells = {str(name): cell for name, cell in row.fields.items() if name not in (text_column, id_column)}
-        sentences.metadata.append(cells)
-        sentences.lines.append(row.line)
-    if empty:
-        logger.warning("%d rows of %s have no text and were skipped", empty, path)
-    if not sentences.texts:
-        raise UsageError(f"{path} has no sentences: give a file with at least one")
-    return sentences

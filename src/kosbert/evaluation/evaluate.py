@@ -56,10 +56,14 @@ def read_set(
     *,
     data_dir: Path | None = None,
     columns: Mapping[str, str] | None = None,
+    encoding: str = "",
+    sheet: str = "",
     on_progress: ProgressCallback | None = None,
 ) -> STSDataset:
-    """Read the scored pairs of a split such as `korsts-test` or of a file; `columns` maps roles to its columns."""
-    rows = read_records(reference, data_dir=data_dir, columns=columns, on_progress=on_progress)
+    """Read the scored pairs of a split such as `korsts-test` or of a file; the options are those of `read_records`."""
+    rows = read_records(
+        reference, data_dir=data_dir, columns=columns, encoding=encoding, sheet=sheet, on_progress=on_progress
+    )
     pairs = [row for row in rows if isinstance(row, ScoredPair)]
     if not pairs and Path(reference).is_file():
         raise UsageError(f"{reference} has no score column: name it score, or give its name with --column score=NAME")

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kosbert.data.tables import read_sentences
+from kosbert.data.sentences import read_sentences
 from kosbert.errors import UsageError
 from kosbert.progress import ProgressCallback
 from kosbert.search import storage
@@ -59,6 +59,8 @@ def build(
     uri: str = "",
     text_column: str = "text",
     id_column: str = "",
+    encoding: str = "",
+    sheet: str = "",
     hybrid: bool = False,
     overwrite: bool = False,
     on_progress: ProgressCallback | None = None,
@@ -66,7 +68,7 @@ def build(
     """Encode the sentences of a file into a new index.
 
     Args:
-        file: a .txt, .csv, .tsv, .json, .jsonl or .parquet file.
+        file: a .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx file.
         directory: a new or empty directory, or an index with `overwrite`.
         model: builtin, a directory, a Hugging Face name or a baseline.
         backend: exact, hnsw, binary or milvus; by default exact up to 100,000 sentences, hnsw beyond.
@@ -74,13 +76,15 @@ def build(
         uri: of a Milvus server; by default a local file in `directory`.
         text_column: the column with the sentences.
         id_column: the column with the ids; consecutive numbers by default.
+        encoding: of the text; detected by default.
+        sheet: of an .xlsx file; the first by default.
         hybrid: also index BM25 tokens for hybrid search.
         overwrite: replace an existing index.
         on_progress: called with the progress of encoding.
     """
     started = time.perf_counter()
     _check_target(directory, overwrite=overwrite)
-    rows = read_sentences(file, text_column=text_column, id_column=id_column)
+    rows = read_sentences(file, text_column=text_column, id_column=id_column, encoding=encoding, sheet=sheet)
     backend = backend or ("exact" if len(rows.texts) <= EXACT_LIMIT and precision == "float32" else "hnsw")
     if backend == "milvus":
         from kosbert.search.backends.milvus import LOCAL_FILE
@@ -112,12 +116,14 @@ def add(
     upsert: bool = False,
     text_column: str = "text",
     id_column: str = "",
+    encoding: str = "",
+    sheet: str = "",
     on_progress: ProgressCallback | None = None,
 ) -> AddSummary:
     """Add the sentences of a file to an index; `upsert` replaces those whose id is already in it."""
     if upsert and not id_column:
         raise UsageError("--upsert replaces by id: name the column of the ids by --id-column")
-    rows = read_sentences(file, text_column=text_column, id_column=id_column)
+    rows = read_sentences(file, text_column=text_column, id_column=id_column, encoding=encoding, sheet=sheet)
     with Index.edit(directory) as index:
         if upsert and rows.ids is not None:
             index.upsert(rows.texts, ids=rows.ids, metadata=rows.metadata, on_progress=on_progress)

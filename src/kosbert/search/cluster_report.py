@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kosbert.data.tables import read_sentences
+from kosbert.data.sentences import read_sentences
 from kosbert.errors import UsageError
 from kosbert.files import atomic_write
 from kosbert.model import load_any
@@ -89,6 +89,8 @@ def cluster(
     config: ClusteringConfig,
     model: str = "builtin",
     text_column: str = "text",
+    encoding: str = "",
+    sheet: str = "",
     representatives: int = 3,
     resamples: int = 5,
     map_path: Path | None = None,
@@ -97,10 +99,12 @@ def cluster(
     """Cluster the sentences of a file.
 
     Args:
-        file: a .txt, .csv, .tsv, .json, .jsonl or .parquet file.
+        file: a .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx file.
         config: method and settings.
         model: builtin, a directory, a Hugging Face name or a baseline.
         text_column: the column with the sentences.
+        encoding: of the text; detected by default.
+        sheet: of an .xlsx file; the first by default.
         representatives: representative sentences per cluster.
         resamples: resamples to measure stability; 0 to skip it.
         map_path: where to write the map, a self-contained .html file.
@@ -110,7 +114,7 @@ def cluster(
         raise UsageError(
             f"the map is a web page: give a name that ends in .html in an existing directory, not {map_path}"
         )
-    rows = read_sentences(file, text_column=text_column)
+    rows = read_sentences(file, text_column=text_column, encoding=encoding, sheet=sheet)
     vectors = unit_vectors(load_any(model), rows.texts, on_progress=on_progress)
     _report(on_progress, "cluster", 0)
     labels = cluster_vectors(vectors, config)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kosbert.data.tables import read_sentences
+from kosbert.data.sentences import read_sentences
 from kosbert.model import load_any
 from kosbert.progress import ProgressCallback
 from kosbert.search.drop_rows import check_target, write_without
@@ -70,22 +70,26 @@ def mine(
     dedup: Path | None = None,
     model: str = "builtin",
     text_column: str = "text",
+    encoding: str = "",
+    sheet: str = "",
     on_progress: ProgressCallback | None = None,
 ) -> MiningReport:
     """Find the most similar pairs of different sentences in a file, and its duplicates.
 
     Args:
-        file: a .txt, .csv, .tsv, .json, .jsonl or .parquet file.
+        file: a .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx file.
         k: number of pairs.
         threshold: cosine from which a sentence is a duplicate of an earlier one.
-        dedup: where to write the file without duplicates, in the same format.
+        dedup: where to write the file without duplicates, in the same format and encoding (.xlsx: as CSV).
         model: builtin, a directory, a Hugging Face name or a baseline.
         text_column: the column with the sentences.
+        encoding: of the text; detected by default.
+        sheet: of an .xlsx file; the first by default.
         on_progress: called with the progress of encoding and comparing.
     """
     if dedup:
         check_target(file, dedup)
-    rows = read_sentences(file, text_column=text_column)
+    rows = read_sentences(file, text_column=text_column, encoding=encoding, sheet=sheet)
     first_row: dict[str, int] = {}  # of each distinct sentence
     for row, text in enumerate(rows.texts):
         first_row.setdefault(clean(text), row)
@@ -100,7 +104,8 @@ def mine(
         if kept != row:
             duplicates.append(Duplicate(rows.lines[row], text, rows.lines[kept], rows.texts[kept], cosine))
     if dedup:
-        write_without(file, dedup, {duplicate.line for duplicate in duplicates})
+        dropped = {duplicate.line for duplicate in duplicates}
+        write_without(file, dedup, dropped, encoding=encoding, sheet=sheet)
     pairs = []
     for pair in most_similar_pairs(vectors, k, on_progress=on_progress):
         first, second = distinct_rows[pair.first], distinct_rows[pair.second]

@@ -275,11 +275,13 @@ def is_local(backbone: Any) -> bool:
 
 def _stage_checksums(recipe: Recipe, data_dir: Path | None) -> dict[str, Checksum]:
     """Return the checksums of the rows and teachers behind a stage, by name."""
-    groups: list[tuple[tuple[str, ...], tuple[tuple[str, str], ...]]] = [((name,), ()) for name in recipe.dev]
+    checksums = {name: data_checksum((name,), (), data_dir) for name in recipe.dev}
     for source in recipe.stages[0].data:
-        groups.append((tuple(source.rows), tuple(sorted(source.columns.items()))))
-        groups += [(tuple(names), ()) for names in (source.exclude, source.translations) if names]
-    checksums = {" + ".join(names): data_checksum(names, columns, data_dir) for names, columns in groups}
+        columns, options = tuple(sorted(source.columns.items())), (source.encoding, source.sheet)
+        checksums[" + ".join(source.rows)] = data_checksum(tuple(source.rows), columns, data_dir, *options)
+        for names in (source.exclude, source.translations):
+            if names:
+                checksums[" + ".join(names)] = data_checksum(tuple(names), (), data_dir)
     for source in recipe.stages[0].data:
         for teacher in source.teacher:
             is_graph = Path(teacher).suffix == ".onnx"
@@ -289,9 +291,16 @@ def _stage_checksums(recipe: Recipe, data_dir: Path | None) -> dict[str, Checksu
 
 
 @cache
-def data_checksum(names: tuple[str, ...], columns: tuple[tuple[str, str], ...], data_dir: Path | None) -> Checksum:
+def data_checksum(
+    names: tuple[str, ...],
+    columns: tuple[tuple[str, str], ...],
+    data_dir: Path | None,
+    encoding: str = "",
+    sheet: str = "",
+) -> Checksum:
     """Return the number of rows and their SHA-256: the content identifies data, not the file name."""
-    return read_columns(names, columns=dict(columns), data_dir=data_dir).fingerprint()
+    rows = read_columns(names, columns=dict(columns), encoding=encoding, sheet=sheet, data_dir=data_dir)
+    return rows.fingerprint()
 
 
 def backbone_checksum(recipe: Recipe, data_dir: Path | None) -> str:

@@ -75,13 +75,18 @@ class DataModule:
         self._columns: dict[str, TrainColumns] = {}
         self.fingerprints: dict[str, dict[str, Any]] = {}  # row counts and checksums, for the model card
 
-    def rows(self, names: Sequence[str], columns: dict[str, str] | None = None) -> Columns:
+    def rows(
+        self, names: Sequence[str], columns: dict[str, str] | None = None, *, encoding: str = "", sheet: str = ""
+    ) -> Columns:
         """Return the rows of data sets, roles or files, concatenated."""
         self._check_names(names)
         sources = self._recipe.references(names)
         name = " + ".join(sources) + "".join(f", {role}: {column}" for role, column in (columns or {}).items())
+        name += "".join(f", {option}" for option in (encoding, sheet) if option)
         if name not in self._rows:
-            self._rows[name] = rows = read_columns(sources, columns=columns, data_dir=self._data_dir)
+            self._rows[name] = rows = read_columns(
+                sources, columns=columns, encoding=encoding, sheet=sheet, data_dir=self._data_dir
+            )
             self.fingerprints[name] = rows.fingerprint()
         return self._rows[name]
 
@@ -176,7 +181,7 @@ class DataModule:
         where = f"stage {stage.name}, data {', '.join(source.rows)}"
         key = f"{loss_class.row_type} {source.model_dump_json()}"
         if key not in self._columns:
-            rows = self.rows(source.rows, source.columns)
+            rows = self.rows(source.rows, source.columns, encoding=source.encoding, sheet=source.sheet)
             if source.exclude:
                 rows = exclude_overlap(rows, self.rows(source.exclude), groups=loss_class.row_type == "pairs")
             if source.min_chars or source.max_chars:

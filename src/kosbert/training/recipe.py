@@ -9,7 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from kosbert.data.nli import TripletChoice
 from kosbert.errors import UsageError, did_you_mean
@@ -100,6 +111,8 @@ class DataSource(StrictModel):
         {}, description="for distillation: a model, or an ONNX file that takes strings; several with their weights"
     )
     columns: dict[str, str] = Field({}, description="for files: our column names (sentence1, score) → theirs")
+    encoding: str = Field("", description="for text files: cp949, utf-16, …; detected by default")
+    sheet: str = Field("", description="for .xlsx files: the name of a sheet; the first by default")
     exclude: Names = Field([], description="data sets: rows that share a sentence with one of them are left out")
     min_chars: int = Field(0, ge=0, description="rows with a shorter sentence are left out")
     max_chars: int | None = Field(None, ge=1, description="rows with a longer sentence are left out")
@@ -116,6 +129,12 @@ class DataSource(StrictModel):
     nearest_neighbors: int = Field(
         0, ge=0, description="for distillation: similar sentences of the rows, in the same batch"
     )
+
+    @model_serializer(mode="wrap")
+    def _without_file_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out unused file options: runs that were saved before these existed can be resumed."""
+        document: dict[str, Any] = dump(self)
+        return {name: value for name, value in document.items() if value or name not in ("encoding", "sheet")}
 
 
 def _as_sources(value: Any) -> Any:
