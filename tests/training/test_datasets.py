@@ -50,16 +50,6 @@ def test_encoding_of_a_file(document, tmp_path):
         columns(document, {"rows": str(path), "sheet": "x"})
 
 
-def test_unused_file_options_are_not_saved(document, files):
-    """Otherwise runs that were started before these options existed could not be resumed."""
-    for options in ({}, {"encoding": "cp949", "sheet": "둘째"}):
-        stage = {"name": "only", "data": {"rows": str(files / "sts.tsv"), **options}, "loss": "cosine-similarity"}
-        recipe = Recipe.parse(document | {"stages": [stage | {"epochs": 1}]})
-        (saved,) = recipe.model_dump(mode="json")["stages"][0]["data"]
-        assert {name: saved[name] for name in ("encoding", "sheet") if name in saved} == options
-        assert Recipe.parse(recipe.model_dump(mode="json")) == recipe
-
-
 def test_exclude_drops_rows_that_share_a_sentence(document, files, tmp_path):
     first, second = (column[:2] for column in columns(document, str(files / "sts.tsv")))
     held_out = tmp_path / "held-out.txt"

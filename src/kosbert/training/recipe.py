@@ -15,10 +15,8 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
@@ -129,12 +127,6 @@ class DataSource(StrictModel):
     nearest_neighbors: int = Field(
         0, ge=0, description="for distillation: similar sentences of the rows, in the same batch"
     )
-
-    @model_serializer(mode="wrap")
-    def _without_file_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out unused file options: runs that were saved before these existed can be resumed."""
-        document: dict[str, Any] = dump(self)
-        return {name: value for name, value in document.items() if value or name not in ("encoding", "sheet")}
 
 
 def _as_sources(value: Any) -> Any:
