@@ -173,8 +173,8 @@ def test_resume_rejects_changed_recipe_data_or_world_size(kill, resume, uninterr
         with pytest.raises(UsageError, match="had 1 processes and this one has 2: start 1$"):
             resume()
 
-    def without_last_row(*names, data_dir, columns):
-        return Columns.from_records(read_records(*names, data_dir=data_dir, columns=columns)[:-1])
+    def without_last_row(*names, **options):
+        return Columns.from_records(read_records(*names, **options)[:-1])
 
     monkeypatch.setattr(datasets, "read_columns", without_last_row)
     with pytest.raises(UsageError, match="the data of the run in .* has changed"):
