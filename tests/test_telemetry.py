@@ -12,7 +12,6 @@ import pytest
 COMMANDS = {
     "similarity": ["-m", "kosbert", "similarity", "비가 온다", "눈이 온다"],
     "encode": ["-m", "kosbert", "encode", "sentences.txt", "--out", "vectors"],
-    "evaluate": ["-m", "kosbert", "evaluate", "builtin", "--on", "sample-sts-dev"],
     "torch": ["-c", "import kosbert; kosbert.load(backend='torch').encode('비가 온다')"],
     "onnxruntime": ["-c", "import kosbert, onnxruntime, time; time.sleep(1)"],
 }

@@ -56,7 +56,8 @@ def test_a_missing_file(error_message):
 @pytest.mark.parametrize("text", ["", "sentence1\tsentence2\tscore\n"])
 def test_an_empty_file(error_message, tmp_path, text):
     (tmp_path / "empty.tsv").write_text(text, encoding="utf-8")
-    assert "empty.tsv has no rows: give" in error_message(**stages(("data", str(tmp_path / "empty.tsv"))))
+    message = error_message(KosbertError, **stages(("data", str(tmp_path / "empty.tsv"))))
+    assert "empty.tsv has no rows: give" in message
 
 
 @pytest.mark.parametrize("score", ["5.5", "-1", "nan"])
