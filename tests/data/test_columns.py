@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kosbert.data import columns as columns_module
 from kosbert.data import plain_files
-from kosbert.data.columns import Columns, Sentences, read_columns
+from kosbert.data.columns import Columns, SentenceArray, read_columns
 from kosbert.data.loading import read_records
 from kosbert.data.plain_files import read_cells
 from kosbert.data.records import LabeledPair, LabeledSentence, ScoredPair, Sentence, Triplet, sentences_of
@@ -153,7 +153,7 @@ def test_fingerprint_does_not_depend_on_the_file_format(tmp_path: Path):
 
 
 def test_sentences_behave_like_a_list_of_strings():
-    sentences = Sentences.of(["가", " 나나", "다", "가"])
+    sentences = SentenceArray.of(["가", " 나나", "다", "가"])
     taken = sentences.take(np.array([3, 1, 1]))
     assert (list(sentences), sentences[1], sentences[-1], sentences[1:3]) == (
         ["가", " 나나", "다", "가"],
@@ -171,4 +171,4 @@ def test_sentences_behave_like_a_list_of_strings():
 def test_stripped_is_str_strip():
     spaces = [chr(code) for code in range(0x3100) if chr(code).isspace() or code in (0x200B, 0xFEFF, 0)]
     texts = [f"{space}가{space}나{space}" for space in spaces]
-    assert list(Sentences.of(texts).stripped()) == [text.strip() for text in texts]
+    assert list(SentenceArray.of(texts).stripped()) == [text.strip() for text in texts]

@@ -27,7 +27,7 @@ Numbers = NDArray[np.integer[Any]]
 _BLOCK = 50_000  # records converted at a time
 
 
-class Sentences(Sequence[str]):
+class SentenceArray(Sequence[str]):
     """Sentences in one Arrow array, which takes a third of the memory of a list of strings.
 
     Args:
@@ -39,7 +39,7 @@ class Sentences(Sequence[str]):
         self._array, self._numbers = array, numbers
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> "Sentences":
+    def of(cls, texts: Iterable[str]) -> "SentenceArray":
         """Return sentences as given, with duplicates."""
         return cls(_array(texts))
 
@@ -64,9 +64,9 @@ class Sentences(Sequence[str]):
         for start in range(0, len(self), _BLOCK):
             yield from self.take(np.arange(start, min(start + _BLOCK, len(self)))).array.to_pylist()
 
-    def take(self, numbers: Numbers) -> "Sentences":
+    def take(self, numbers: Numbers) -> "SentenceArray":
         """Return the sentences with these numbers, without a copy."""
-        return Sentences(self._array, numbers if self._numbers is None else self._numbers[numbers])
+        return SentenceArray(self._array, numbers if self._numbers is None else self._numbers[numbers])
 
     def characters(self) -> Numbers:
         """Return the number of characters of each sentence."""
@@ -75,18 +75,18 @@ class Sentences(Sequence[str]):
         count: Numbers = pc.utf8_length(self.array).to_numpy(zero_copy_only=False)
         return count
 
-    def stripped(self) -> "Sentences":
+    def stripped(self) -> "SentenceArray":
         """Return the sentences without white space at both ends, as `str.strip` does; itself if none has any."""
         import pyarrow.compute as pc
 
         array = self.array
         stripped = pc.utf8_trim_whitespace(array)
-        return self if stripped.equals(array) else Sentences(stripped)
+        return self if stripped.equals(array) else SentenceArray(stripped)
 
-    def distinct(self) -> tuple["Sentences", Numbers]:
+    def distinct(self) -> tuple["SentenceArray", Numbers]:
         """Return the distinct sentences in order of appearance, and for each sentence the number of its equal."""
         encoded = self.array.dictionary_encode()
-        return Sentences(encoded.dictionary), encoded.indices.to_numpy(zero_copy_only=False)
+        return SentenceArray(encoded.dictionary), encoded.indices.to_numpy(zero_copy_only=False)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Columns:
     (['비', '눈'], [0, 1, 0])
     """
 
-    sentences: Sentences
+    sentences: SentenceArray
     parts: tuple[Part, ...]
 
     def __len__(self) -> int:
@@ -264,7 +264,7 @@ def _number(blocks: Iterable[_Block]) -> Columns:
             part = replace(part, scores=np.concatenate([block.scores for block in group if block.scores is not None]))
         parts.append(part)
     pa.default_memory_pool().release_unused()
-    return Columns(Sentences(sentences), tuple(parts))
+    return Columns(SentenceArray(sentences), tuple(parts))
 
 
 def _join(arrays: Iterable[Any]) -> tuple[Any, Iterator[Numbers]]:

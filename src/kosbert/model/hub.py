@@ -158,8 +158,8 @@ def _download_pickles(repository: str, snapshot: Path) -> None:
             f"{repository} has weights neither as safetensors nor as pytorch_model.bin, so it cannot be loaded with "
             "torch: choose another model"
         )
-    wanted = [*paths, *(f"{folder}/{WEIGHTS_INDEX}" if folder != "." else WEIGHTS_INDEX for folder in folders)]
-    snapshot_download(repository, revision=snapshot.name, allow_patterns=wanted)
+    patterns = [*paths, *(f"{folder}/{WEIGHTS_INDEX}" if folder != "." else WEIGHTS_INDEX for folder in folders)]
+    snapshot_download(repository, revision=snapshot.name, allow_patterns=patterns)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kosbert.data.columns import Columns, Part, Sentences
+from kosbert.data.columns import Columns, Part, SentenceArray
 from kosbert.data.nli import NLIColumns, TripletChoice
 from kosbert.data.readers import NLI_LABELS
 from kosbert.data.records import LabeledPair, LabeledSentence, Triplet
@@ -29,14 +29,14 @@ class TrainColumns:
         labels: (rows,) or (rows, …).
     """
 
-    sentences: Sentences
+    sentences: SentenceArray
     numbers: tuple[Numbers, ...]
     labels: NDArray[Any] | None = None
 
     @classmethod
     def from_texts(cls, texts: Sequence[Sequence[str]]) -> "TrainColumns":
         """Number the sentences of text columns."""
-        sentences, numbers = Sentences.of(text for column in texts for text in column).distinct()
+        sentences, numbers = SentenceArray.of(text for column in texts for text in column).distinct()
         return cls(sentences, tuple(np.split(numbers, len(texts))))
 
     def __len__(self) -> int:
